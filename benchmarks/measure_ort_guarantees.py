@@ -390,17 +390,17 @@ def hidden_probes() -> Iterator[Probe]:
             row = [0.25 * (i % 7) for i in range(length)]
             row[place] = -INF
             rows = [row, [1.0] * length, row]
-            yield Probe("Softmax", "hidden", [rows], _softmax)
-            yield Probe("LogSoftmax", "hidden", [rows], lambda x: np.log(_softmax(x)))
-            yield Probe("ReduceLogSumExp", "hidden", [rows, ints(1)], _log_sum_exp, {"keepdims": 0})
-            yield Probe("ReduceMax", "hidden", [rows, ints(1)], lambda x, _: x.max(1), {"keepdims": 0})
+            yield Probe("Softmax", "minus_inf", [rows], _softmax)
+            yield Probe("LogSoftmax", "minus_inf", [rows], lambda x: np.log(_softmax(x)))
+            yield Probe("ReduceLogSumExp", "minus_inf", [rows, ints(1)], _log_sum_exp, {"keepdims": 0})
+            yield Probe("ReduceMax", "minus_inf", [rows, ints(1)], lambda x, _: x.max(1), {"keepdims": 0})
     for rank in (1, 2, 3):
         for channels in (1, 16):
             image = np.linspace(-2, 2, channels * 5**rank).reshape(1, channels, *[5] * rank)
             odd: tuple[Any, ...] = (..., *[slice(1, None, 2)] * rank)
             image[odd] = -INF  # of a window of 2, one element and no more
             pooled = lambda x, r=rank: _pooled(x, r)  # noqa: E731
-            yield Probe("MaxPool", "hidden", [image.tolist()], pooled, {"kernel_shape": [2] * rank})
+            yield Probe("MaxPool", "minus_inf", [image.tolist()], pooled, {"kernel_shape": [2] * rank})
 
 
 def _pooled(x: Array, rank: int) -> Array:
@@ -509,7 +509,7 @@ def _in_order(function: Callable[[Array, Array], Array], data: Array, indices: A
 def mask_probes() -> Iterator[Probe]:
     """Attention with a soft cap whose first key alone is seen, and attention without any key that is."""
     query, values, mask = [[[[1.0]]]], [[[[2.0], [3.0]]]], [[0.0, -1e4]]
-    yield Probe("Attention", "masked", [query, [[[[1.0], [1.0]]]], values, mask], lambda *_: np.full((1, 1, 1, 1), 2.0),
+    yield Probe("Attention", "softcap_mask", [query, [[[[1.0], [1.0]]]], values, mask], lambda *_: np.full((1, 1, 1, 1), 2.0),
                 {"softcap": 1.0})  # fmt: skip
     none = [[-INF, -INF]]
     yield Probe("Attention", "inf", [query, [[[[1.0], [1.0]]]], values, none], lambda *_: np.full((1, 1, 1, 1), NAN))

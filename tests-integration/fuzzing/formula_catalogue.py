@@ -760,7 +760,7 @@ MIXTURES = [
             result = result + jnp.where((chosen == e).any(-1)[:, None], made, 0)
         return result
         """,
-        passes=["SelectExpertTerms", "JoinRuns"],
+        passes=["SelectExpertTerms", "BatchExpertProducts"],
         dtypes=("float32",),
         excuses={"overflow of products": 1e15},
     ),
@@ -819,7 +819,7 @@ MIXTURES = [
         made = jnp.einsum("ecf,efd->ecd", nn.relu(jnp.einsum("ecd,edf->ecf", rows, up)), down)
         return jnp.einsum("tec,ecd->td", combine, made {{behind:* 2|+ 1|* made[:, :1]}})
         """,
-        passes=["SelectPlaces"],
+        passes=["SelectCapacitySlots"],
         dtypes=("float32",),
         values=("unit",),
         assume=("finite",),

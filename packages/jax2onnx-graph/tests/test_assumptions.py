@@ -53,7 +53,7 @@ def test_a_target_that_assumes_finite_numbers_guarantees_nan():
 def test_a_target_that_is_right_for_masks_guarantees_infinities_where_numbers_are_finite():
     class RightForMasks(Target):
         def guarantees(self, op_type, dtype, kept):
-            return op_type == "Softmax" and kept == "hidden"
+            return op_type == "Softmax" and kept == "minus_inf"
 
     assumed = RightForMasks().assuming(FINITE)
     assert assumed.guarantees("Softmax", FLOAT32, "inf")

@@ -36,7 +36,7 @@ def _nan(bits):
     return np.array([bits], np.uint32).view(np.float32)
 
 
-def of(value):
+def print_of(value):
     return fingerprint(value, lambda _: None)
 
 
@@ -52,7 +52,7 @@ _DIFFERENT: list[Any] = [
 
 
 def test_values_that_mean_different_things_have_different_fingerprints():
-    prints = [of(value) for value in _DIFFERENT]
+    prints = [print_of(value) for value in _DIFFERENT]
     equal = [
         (_DIFFERENT[i], _DIFFERENT[j])
         for i, j in itertools.combinations(range(len(prints)), 2)
@@ -73,12 +73,12 @@ def test_values_that_mean_different_things_have_different_fingerprints():
     ],
 )
 def test_equal_values_have_equal_fingerprints(make):
-    assert of(make()) == of(make())
-    assert hash(of(make())) == hash(of(make()))
+    assert print_of(make()) == print_of(make())
+    assert hash(print_of(make())) == hash(print_of(make()))
 
 
 def test_an_object_that_is_not_hashable_is_compared_by_identity():
     value = Unhashable()
-    assert of(value) == of(value)
+    assert print_of(value) == print_of(value)
     assert ByIdentity(value) != ByIdentity(Unhashable())
     assert ByIdentity(value) != value

@@ -30,10 +30,10 @@ def jax2onnx_register(registry: _Registry) -> None:
     from jax2onnx_fusions.activations.fuse_silu import FuseSilu
     from jax2onnx_fusions.attention.fuse_attention import FuseAttention
     from jax2onnx_fusions.attention.heads_as_rows import HeadsAsRows
-    from jax2onnx_fusions.experts.join_runs import JoinRuns
+    from jax2onnx_fusions.experts.batch_expert_products import BatchExpertProducts
+    from jax2onnx_fusions.experts.select_capacity_slots import SelectCapacitySlots
     from jax2onnx_fusions.experts.select_expert_terms import SelectExpertTerms
     from jax2onnx_fusions.experts.select_experts import SelectExperts
-    from jax2onnx_fusions.experts.select_places import SelectPlaces
     from jax2onnx_fusions.fuse_mod import FuseMod
     from jax2onnx_fusions.normalisation.fold_batch_norm import FoldBatchNorm
     from jax2onnx_fusions.normalisation.fuse_layer_norm import FuseLayerNorm
@@ -45,7 +45,7 @@ def jax2onnx_register(registry: _Registry) -> None:
     from jax2onnx_fusions.rotary.fuse_rotary_embedding import FuseRotaryEmbedding
 
     for graph_pass in (
-        FuseMod, FuseRelu, FuseSilu, FuseSoftmax, FuseLayerNorm, FuseRmsNorm, FuseGelu, SelectExperts, SelectExpertTerms, SelectPlaces,
-        JoinRuns, FuseAttention, FuseRotaryEmbedding, HeadsAsRows, FuseRecurrent, FoldReversals, JoinDirections, FoldBatchNorm,
+        FuseMod, FuseRelu, FuseSilu, FuseSoftmax, FuseLayerNorm, FuseRmsNorm, FuseGelu, SelectExperts, SelectExpertTerms, SelectCapacitySlots,
+        BatchExpertProducts, FuseAttention, FuseRotaryEmbedding, HeadsAsRows, FuseRecurrent, FoldReversals, JoinDirections, FoldBatchNorm,
     ):  # fmt: skip
         registry.graph_pass(graph_pass)

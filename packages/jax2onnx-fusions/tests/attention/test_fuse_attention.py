@@ -141,7 +141,7 @@ def test_attention_with_a_soft_cap_and_a_mask_where_the_target_masks_before_the_
         axes = Constant<value = int64[2] {1, 2}>() b = Unsqueeze(r, axes) """
     body = QKV + mask + "a = MatMul(qt, kt) t = Tanh(a) l = Add(t, b) " + PLAIN_END
     assert "Attention" in fused(FuseAttention(), body, *HEADS)
-    target = limited(lost=[("Attention", "masked")])
+    target = limited(lost=[("Attention", "softcap_mask")])
     assert "Attention" not in fused(FuseAttention(target), body, *HEADS)
 
 
@@ -225,7 +225,9 @@ def test_attention_whose_logits_are_scaled_behind_mask_and_bias(fused):
     assert "Softmax" not in operators
 
 
-AGAIN = PLAIN_END.replace("p = Softmax<axis = -1>(l)", "o0 = Constant<value = float {0}>() w = Softmax<axis = -1>(l)")
+MASKED_PROBABILITIES = PLAIN_END.replace(
+    "p = Softmax<axis = -1>(l)", "o0 = Constant<value = float {0}>() w = Softmax<axis = -1>(l)"
+)
 SELECTED, INVERTED, MULTIPLIED = (
     "p = Where(f, w, o0)",
     "n = Not(f) p = Where(n, o0, w)",
@@ -233,29 +235,31 @@ SELECTED, INVERTED, MULTIPLIED = (
 )
 
 
-def _again(again: str, number: str = "-1000000000.0", bias: str = "") -> str:
+def _masked_twice(masking: str, number: str = "-1000000000.0", bias: str = "") -> str:
     logits = (
         f"hide = Constant<value = float {{{number}}}>() a = MatMul(qt, kt) as = Mul(a, s) {bias or 'b = Mul(as, one)'}"
     )
-    return f"{QKV}{MASK_OF_SUMS}{logits} l = Where(f, b, hide) {AGAIN.replace('vt =', again + ' vt =')}"
+    return (
+        f"{QKV}{MASK_OF_SUMS}{logits} l = Where(f, b, hide) {MASKED_PROBABILITIES.replace('vt =', masking + ' vt =')}"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # the softmax of rows of minus infinity
 @pytest.mark.parametrize("number", ["-1000000000.0", "-inf", "-3.4e38"])
-@pytest.mark.parametrize("again", [SELECTED, INVERTED, MULTIPLIED])
-def test_attention_whose_mask_is_applied_again_behind_the_softmax(fused, declined, again, number):
+@pytest.mark.parametrize("masking", [SELECTED, INVERTED, MULTIPLIED])
+def test_attention_whose_mask_is_applied_again_behind_the_softmax(fused, declined, masking, number):
     """The query with the least sum sees no key, and gets 0."""
-    if again == MULTIPLIED and number == "-inf":
-        reasons = declined(FuseAttention(), _again(again, number), *HEADS)
+    if masking == MULTIPLIED and number == "-inf":
+        reasons = declined(FuseAttention(), _masked_twice(masking, number), *HEADS)
         assert reasons == ["the probabilities of a row without a key that is seen are NaN, times 0"]
         return
-    operators = fused(FuseAttention(), _again(again, number), *HEADS)
+    operators = fused(FuseAttention(), _masked_twice(masking, number), *HEADS)
     assert "Attention" in operators
     assert "Softmax" not in operators
 
 
 def test_attention_whose_mask_of_each_head_is_applied_again(fused):
-    body = _again(SELECTED).replace(
+    body = _masked_twice(SELECTED).replace(
         MASK_OF_SUMS, "zero = Constant<value = float {0}>() f0 = MatMul(qt, kt) f = Greater(f0, zero) "
     )
     assert "Attention" in fused(FuseAttention(), body, *HEADS)
@@ -265,32 +269,35 @@ def test_attention_whose_mask_of_each_head_is_applied_again(fused):
     ("body", "reason"),
     [
         (
-            _again("n = Not(f) p = Where(n, w, o0)"),
+            _masked_twice("n = Not(f) p = Where(n, w, o0)"),
             "the mask that is applied to the probabilities is not the one of the logits",
         ),
         (
-            _again(f"{SELECTED.replace('p =', 'p1 =')} p = Where(f, p1, o0)"),
+            _masked_twice(f"{SELECTED.replace('p =', 'p1 =')} p = Where(f, p1, o0)"),
             "two masks are applied to the probabilities",
         ),
         (
-            _again(SELECTED).replace("l = Where(f, b, hide)", "l = Mul(b, one)"),
+            _masked_twice(SELECTED).replace("l = Where(f, b, hide)", "l = Mul(b, one)"),
             "a mask is applied to the probabilities, and none to the logits",
         ),
         (
-            _again(SELECTED).replace(
+            _masked_twice(SELECTED).replace(
                 "l = Where(f, b, hide)", "n = Not(f) l1 = Where(n, b, hide) l = Where(f, l1, hide)"
             ),
             "one mask is applied to the probabilities, and several to the logits",
         ),
         (
-            _again(SELECTED, bias="fz = Constant<value = float {0}>() z = Where(f, fz, low) b = Add(as, z)"),
+            _masked_twice(SELECTED, bias="fz = Constant<value = float {0}>() z = Where(f, fz, low) b = Add(as, z)"),
             "a bias that hides keys is added to the logits, and a mask is applied to the probabilities",
         ),
         (
-            _again(SELECTED, "-inf", bias="z = Unsqueeze(rows, heads) b = Add(as, z)"),
+            _masked_twice(SELECTED, "-inf", bias="z = Unsqueeze(rows, heads) b = Add(as, z)"),
             "a bias that may be as large as the number of masked keys stands before a mask of the probabilities",
         ),
-        (_again("p1 = Neg(w) p = Where(f, p1, o0)"), "Neg stands between the softmax and the product with the values"),
+        (
+            _masked_twice("p1 = Neg(w) p = Where(f, p1, o0)"),
+            "Neg stands between the softmax and the product with the values",
+        ),
     ],
 )
 def test_reasons_of_a_mask_behind_the_softmax(declined, body, reason):
@@ -435,7 +442,7 @@ def test_logits_from_outside_of_a_branch_are_declined(declined):
 
 def test_a_cap_and_a_mask_are_declined_where_the_target_masks_before_the_cap(declined, limited):
     body = QKV + BIAS + "a = MatMul(qt, kt) t = Tanh(a) l = Add(t, b) " + PLAIN_END
-    target = limited(lost=[("Attention", "masked")])
+    target = limited(lost=[("Attention", "softcap_mask")])
     reasons = declined(FuseAttention(target), body, "float[B,5,2,4] x", "float[B,5,2,4] y")
     assert reasons == ["the target gives masked keys a weight where the logits are capped"]
 

@@ -55,7 +55,7 @@ class NotebookBar:
         self._handle: _Handle | None = None
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how many steps of a stage are done."""
+        """Show the number of finished steps of a stage."""
         now = self._clock()
         if done == 0:
             self._began = self._updated = now

@@ -1,4 +1,4 @@
-"""`Assumption`: what the user promises about the numbers in a model, so that it may leave out what only other numbers need."""
+"""`Assumption`: promises of the user about the numbers in a model, so that it may leave out nodes that only other numbers need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Assumption", "parse_assumptions"]
 
 
 class Assumption(enum.Enum):
-    """A promise about the numbers in a model; its value is what users write in `to_onnx(..., assume=[...])`."""
+    """A promise about the numbers in a model; its value is its name in `to_onnx(..., assume=[...])`."""
 
     FINITE = "finite"
     """No floating-point number is NaN or infinite, neither among the inputs and weights nor in between, and no result depends on

@@ -92,7 +92,7 @@ class VerificationError(Jax2OnnxError, AssertionError):
 
 
 class ExportWarning(UserWarning):
-    """The model does what the function did while it was traced, which may not be what was meant."""
+    """The model repeats the behaviour of the function while it was traced, which may not be the intended one."""
 
 
 class InputError(Jax2OnnxError, ValueError):

@@ -1,4 +1,4 @@
-"""`Form` and `Threshold`: what `Target.prefers` and `Target.threshold` are asked about.
+"""`Form` and `Threshold`: the choices of `Target.prefers` and `Target.threshold`.
 
 The answers are the targets' own, and should be measured.
 """
@@ -83,7 +83,7 @@ class Form(enum.Enum):
     RMS_NORMALIZATION_BY_POWER = "Pow(x, 2), ReduceMean"
     RMS_NORMALIZATION_BY_PRODUCT = "Mul(x, x), ReduceMean"
     INSTANCE_NORMALIZATION = "InstanceNormalization"
-    """Of groups of channels, as those of a reshaped operand."""
+    """A normalisation of groups of channels, computed on the groups of a reshaped operand."""
     LAYER_NORMALIZATION_OF_GROUPS = "LayerNormalization(groups)"
     GROUP_NORMALIZATION = "GroupNormalization"
     GROUP_NORMALIZATION_BY_MOMENTS = "ReduceMean(groups)"
@@ -161,10 +161,10 @@ class Threshold(enum.Enum):
     """A size from which a form pays, where this depends on the runtime."""
 
     LONG_AXIS = "elements of an axis"
-    """From so many elements on TopK of an axis is `Form.TOP_K_OF_LONG_AXIS`, which TopK of blocks may be faster than."""
+    """The elements of an axis from which on its TopK is `Form.TOP_K_OF_LONG_AXIS`, which TopK of blocks may be faster than."""
     SHARING_HEADS = "query heads of a key head"
-    """From so many on `Form.HEADS_AS_ROWS` may be faster: reading the keys once outweighs what a kernel saves for one row."""
+    """The query heads of a key head from which on `Form.HEADS_AS_ROWS` may be faster, since the keys are read once."""
     OPERATOR_CALL = "elements computed"
-    """So many elements are computed in the time of calling one more operator."""
+    """The elements that are computed in the time of calling one more operator."""
     GROUP_BRANCHES = "groups"
-    """From so many groups on, of which few may have rows, a branch for each costs less than reading the matrices of all."""
+    """The groups from which on a branch for each costs less than reading the matrices of all, where few groups have rows."""

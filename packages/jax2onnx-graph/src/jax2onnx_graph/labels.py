@@ -52,11 +52,11 @@ def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequ
 
 @dataclasses.dataclass(frozen=True)
 class LabelCount:
-    """The dimensions of a model that are no numbers, and how many of them use the symbols of its inputs.
+    """Counts of the dimensions of a model that are no numbers, and of those that use the symbols of its inputs.
 
     Attributes:
       symbolic: the number of dimensions that are no numbers; each value whose shape is not known counts as one.
-      labelled: how many of these have a label that consists of symbols of inputs.
+      labelled: the number of these whose label consists of symbols of inputs.
     """
 
     symbolic: int

@@ -20,13 +20,13 @@ SpecialValues = Literal["NaN", "infinities", "signs of zeros", "subnormal number
 
 @dataclasses.dataclass(frozen=True)
 class Limitation:
-    """A known gap: what it is about, and why it stays.
+    """A known gap, with the reason why it stays.
 
     That of a target or a runtime explains why a model is not computed right, or not run. Such a model is recognised by all criteria
     that are given, `operators`, `cases` and `message`; where none is given, the limitation is for readers alone.
 
     Args:
-      subject: what it is about: a primitive, an operator, a property.
+      subject: the primitive, operator or property that it is about.
       reason: what is lost and why, as a sentence.
       dtypes: the element types that it is about, by NumPy's names; all if there are none.
       operators: the model holds one of these, with an operand or a result of one of the `dtypes`.

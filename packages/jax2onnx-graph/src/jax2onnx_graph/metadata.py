@@ -47,10 +47,10 @@ class SymbolInfo:
 
 @dataclasses.dataclass(frozen=True)
 class SizeNotes:
-    """Which dimensions of a model may be 0.
+    """The labels of dimensions of a model that are never 0.
 
     Attributes:
-      positive: for each label of a dimension, whether it is at least 1 for all values of its symbols.
+      positive: label of a dimension → whether it is at least 1 for all values of its symbols.
     """
 
     positive: Mapping[str, bool]

@@ -79,7 +79,7 @@ def raise_opset(model: ir.Model, opset: int) -> None:
 
 
 def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
-    """For each version above the lowest a line about the operators of a finished model that need it, the newest first."""
+    """Lines about the operators of a finished model that need a version above the lowest, the newest version first."""
     opset = opset_of(model)
     needing: dict[int, dict[str, list[ir.Node]]] = {}
     for node in all_nodes(model):
@@ -110,7 +110,7 @@ def _is_unchanged(node: ir.Node, opset: int, lower: int) -> bool:
 
 
 def _means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
-    """Whether a standard node means at the opset before what it means at this one."""
+    """Whether a standard node has the same meaning at the opset before."""
     if _is_unchanged(node, opset, lower):
         return True
     schema = schema_of(node.op_type, opset)

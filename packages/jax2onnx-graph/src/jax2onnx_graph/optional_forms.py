@@ -15,7 +15,7 @@ _Made = TypeVar("_Made")
 
 @dataclasses.dataclass
 class _Setting:
-    """How many blocks of `failures_raised` the process is in."""
+    """The number of blocks of `failures_raised` that the process is in."""
 
     blocks: int = 0
 

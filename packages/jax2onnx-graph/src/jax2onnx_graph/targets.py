@@ -1,4 +1,4 @@
-"""`Target`: what passes, rules and legalisation ask about the runtime that a model is made for."""
+"""`Target`: the capabilities of the runtime that a model is made for, as passes, rules and legalisation ask for them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = [
 ]
 
 
-#: What a runtime may keep of an operator's meaning, or lose:
+#: A part of an operator's meaning that a runtime may keep or lose:
 #: "nan": a NaN among the operands reaches the result (extrema, sorting, sign, pooling);
 #: "signed_zero": the sign of a zero is kept;
 #: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
 #: "empty": an operand without elements gives the neutral element, or an empty result;
 #: "inf": infinite operands give the limit of the function;
-#: "hidden": minus infinity among numbers counts for nothing, as masks mean it (softmax, logsumexp, maxima);
+#: "minus_inf": minus infinity among numbers counts for nothing, as masks mean it (softmax, logsumexp, maxima);
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
-#: "masked": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "hidden", "accurate", "order", "masked"]
+#: "softcap_mask": attention with a soft cap gives masked keys no weight.
+Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"]
 
 # Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
 _THRESHOLDS = {
@@ -68,7 +68,7 @@ class Target:
     `registry.target`. The answers should be measured. What runs the models is a `jax2onnx_runtime.runtimes.Runtime`.
 
     Attributes:
-      name: what users write in `to_onnx(..., target=name)`.
+      name: its name in `to_onnx(..., target=name)`.
       is_default: whether `to_onnx` exports for it unless told otherwise.
       opsets: the versions of the standard operators that it runs.
       best_opset: the version whose operators a model for it is made of, unless the user names one.
@@ -96,7 +96,7 @@ class Target:
         return ()
 
     def of_version(self, version: str) -> Target:
-        """The target for a version of its runtime: what `to_onnx(..., target="name==version")` exports for.
+        """The target for a version of its runtime, as in `to_onnx(..., target="name==version")`.
 
         A version that is not known is treated as the newest known one before it, see `choose_version`.
 
@@ -180,7 +180,7 @@ class Target:
         """This target for models that are made under further promises of the user.
 
         Under `Assumption.FINITE` it guarantees "nan" of every operator, since none has to keep what does not occur, and "inf" of those
-        that are right for masks: of which it guarantees "hidden".
+        that are right for masks, for which it guarantees "minus_inf".
         """
         promised = self.assumptions | frozenset(assumptions)
         return self if promised == self.assumptions else _AssumingTarget(self, promised)
@@ -250,7 +250,7 @@ class _AssumingTarget(Target):
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
         if kept == "nan" and self.assumes(Assumption.FINITE):
             return True
-        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "hidden"):
+        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "minus_inf"):
             return True
         return self._target.guarantees(op_type, dtype, kept)
 
@@ -290,7 +290,7 @@ def choose_version(runtime: str, wanted: str, known: Sequence[str]) -> VersionCh
     """The newest known version of a runtime that is not newer than the wanted one; patches count as their version.
 
     Args:
-      runtime: what messages call the runtime.
+      runtime: the name of the runtime in messages.
       wanted: a version such as "1.18" or "1.18.1".
       known: the versions whose kernels are known, oldest first.
 

@@ -14,7 +14,7 @@ def magnitude(body: str):
     found = Magnitudes()
     for node in graph:
         found.note(node)
-    return found.of(graph.outputs[0])
+    return found.magnitude(graph.outputs[0])
 
 
 SEVEN = "s = Constant<value = int64[1] {7}>() "
@@ -48,4 +48,4 @@ def test_arithmetic_on_sizes_stays_far_from_the_limits_of_int64():
 def test_several_values_have_the_largest_bound():
     small, large = magnitude(SEVEN + "y = Identity(s)"), magnitude("y = Identity(i)")
     assert large.limit > small.limit == 7
-    assert Magnitudes().of_all([]).limit == 0
+    assert Magnitudes().common_magnitude([]).limit == 0

@@ -26,19 +26,19 @@ DIFFERENT = {
 @pytest.mark.parametrize("form", SAME)
 def test_equal_bytes_are_one_content(form):
     contents = Contents()
-    assert contents.of(ir.Tensor(NUMBERS)) == contents.of(ir.Tensor(SAME[form]))
+    assert contents.content(ir.Tensor(NUMBERS)) == contents.content(ir.Tensor(SAME[form]))
 
 
 @pytest.mark.parametrize("form", DIFFERENT)
 def test_other_bytes_are_another_content(form):
     contents = Contents()
-    assert contents.of(ir.Tensor(NUMBERS)) != contents.of(ir.Tensor(DIFFERENT[form]))
+    assert contents.content(ir.Tensor(NUMBERS)) != contents.content(ir.Tensor(DIFFERENT[form]))
 
 
 def test_a_layout_that_is_changed_lazily_counts():
     contents = Contents()
     lazy = ir.LazyTensor(lambda: ir.Tensor(NUMBERS.T), dtype=ir.DataType.FLOAT, shape=ir.Shape([4, 3]))
-    assert contents.of(lazy) == contents.of(ir.Tensor(np.ascontiguousarray(NUMBERS.T)))
+    assert contents.content(lazy) == contents.content(ir.Tensor(np.ascontiguousarray(NUMBERS.T)))
 
 
 def test_a_tensor_is_read_once():
@@ -49,5 +49,5 @@ def test_a_tensor_is_read_once():
         return ir.Tensor(NUMBERS)
 
     tensor, contents = ir.LazyTensor(read, dtype=ir.DataType.FLOAT, shape=ir.Shape([3, 4])), Contents()
-    assert contents.of(tensor) == contents.of(tensor)
+    assert contents.content(tensor) == contents.content(tensor)
     assert len(reads) == 1

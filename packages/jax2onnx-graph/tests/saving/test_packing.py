@@ -23,7 +23,7 @@ def model_with(**tensors):
 def sent(model):
     """The model after pickle's protocol 5, and the buffers that went beside the pickle."""
     buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(PackedModel.of(model), protocol=5, buffer_callback=buffers.append)
+    data = pickle.dumps(PackedModel.from_model(model), protocol=5, buffer_callback=buffers.append)
     return pickle.loads(data, buffers=buffers).unpacked(), buffers
 
 
@@ -63,7 +63,7 @@ def test_tied_weights_are_one_buffer_and_one_tensor():
 
 def test_absent_weights_are_named():
     with pytest.raises(WeightsError, match="kernel"):
-        PackedModel.of(model_with(w=absent_weight("kernel", np.dtype(np.float32), (1000,))))
+        PackedModel.from_model(model_with(w=absent_weight("kernel", np.dtype(np.float32), (1000,))))
 
 
 def test_nothing_limits_the_size():

@@ -192,7 +192,7 @@ def run_state_of(body: Callable[..., None], init: tuple[jax.Array, ...]) -> tupl
 
 
 def closed_call(fun: ArrayFn, *operands: jax.Array) -> jax.Array:
-    """`fun`, which has one result, as one equation with a jaxpr; JAX makes such equations of what it has staged."""
+    """`fun`, which has one result, as one equation with a jaxpr, as JAX makes them of staged functions."""
     jaxpr = jax.make_jaxpr(fun)(*operands)
     if _AFTER_0_11:
         return _core.closed_call_p.bind(*operands, call_jaxpr=jaxpr)[0]
@@ -221,7 +221,7 @@ def lax_function(name: str, otherwise: ArrayFn) -> ArrayFn:
 
 @contextlib.contextmanager
 def traced_for(eqn: Equation) -> Iterator[None]:
-    """Inside, what is traced stands for an equation: it has its line, its names and its options."""
+    """Give equations that are traced in the block the line, the names and the options of one equation."""
     names = _source_info.current_name_stack() + eqn.source_info.name_stack
     with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
         yield

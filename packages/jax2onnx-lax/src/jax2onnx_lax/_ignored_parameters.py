@@ -19,7 +19,7 @@ class Ignored:
     Attributes:
       reason: why.
       parameters: their names.
-      primitives: of which primitives; of every one if empty.
+      primitives: the primitives that have it; all of them if empty.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""The plugin of what JAX itself ships: every module with rules or composites is listed here."""
+"""The plugin of JAX's own primitives: every module with rules or composites is listed here."""
 
 from __future__ import annotations
 

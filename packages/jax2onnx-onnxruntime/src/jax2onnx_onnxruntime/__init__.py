@@ -1,4 +1,4 @@
-"""ONNX Runtime as a target: what its CPU kernels can do, legalisation, and running a model."""
+"""ONNX Runtime as a target: the capabilities of its CPU kernels, legalisation, and running a model."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class AttentionFormsPass(GraphPass):
     """Let the query carry the scale where there may be one query, as when text is generated.
 
     1. `Attention(q, …)` becomes `Attention(q · scale, …)` with the scale 1, where q has one row, or a number of rows that is
-       known at run time only and goes with more keys: those of a buffer, or as many as before and the new ones.
+       known at run time only and goes with more keys: the keys of a buffer, or as many as before and the new ones.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:

@@ -1,4 +1,4 @@
-"""`Binding`: what a model's inputs and outputs are bound to, from one run to the next, and `Buffer`, a value with its memory."""
+"""`Binding`: the values that a model's inputs and outputs are bound to, from one run to the next, and `Buffer`, a value with its memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _has_whole_bytes(dtype: Dtype) -> bool:
 
 
 class Buffer:
-    """A value of the runtime, and what keeps its memory if it has none of its own.
+    """A value of the runtime, and the owner of its memory if it has none of its own.
 
     Attributes:
       value: the value.
@@ -53,14 +53,14 @@ class Buffer:
         return _has_whole_bytes(array.dtype)
 
     @classmethod
-    def of(cls, array: Array) -> Buffer:
+    def from_array(cls, array: Array) -> Buffer:
         """A value with the memory of an array."""
         memory = packed(array)
         return cls(to_ort(memory), memory)
 
 
 class Binding:
-    """The inputs and outputs of a model in its runs: what is as it was in the last run is not bound again.
+    """The inputs and outputs of a model in its runs; values that are as they were in the last run are not bound again.
 
     Args:
       session: the loaded model.
@@ -84,11 +84,11 @@ class Binding:
             if array.nbytes > _COPIED:
                 array = packed(array)
                 if bound is None or bound.memory is not array:
-                    self.bind_input(name, Buffer.of(array))
+                    self.bind_input(name, Buffer.from_array(array))
             elif bound is not None and bound.memory is not None and bound.can_take(array):
                 np.copyto(bound.memory, array)
             else:
-                self.bind_input(name, Buffer.of(array.copy()))
+                self.bind_input(name, Buffer.from_array(array.copy()))
 
     def bind_input(self, name: str, buffer: Buffer) -> None:
         """Let an input be a value."""
@@ -107,7 +107,7 @@ class Binding:
             self._outputs[name] = buffer
 
     def run(self) -> None:
-        """Run the model on what is bound."""
+        """Run the model on the bound values."""
         try:
             self._session.run_with_iobinding(self._binding)
         except run_errors() as error:

@@ -52,7 +52,7 @@ class TransposedProductsPass(GraphPass):
 
 
 def _transposed(value: ir.Value | None) -> ir.Value | None:
-    """The value, if it is a Transpose, or made of one by what the optimiser looks through."""
+    """The value, if it is a Transpose, or made of one by operators that the optimiser looks through."""
     return None if _transpose_behind(value) is None else value
 
 

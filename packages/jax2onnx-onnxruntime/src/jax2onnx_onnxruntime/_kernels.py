@@ -1,4 +1,4 @@
-"""Which operators ONNX Runtime's CPU provider runs with which element types: the measured table.
+"""The measured table of the operators and element types that ONNX Runtime's CPU provider runs.
 
 The tables are data (`kernels.json` for the newest version of ONNX Runtime, `versions/` for older ones and for the one in browsers),
 written by `benchmarks/measure_ort_kernels.py` and `benchmarks/measure_web.py`, which build, load and run a model of one node for each operator,

@@ -25,7 +25,7 @@ _UNKNOWN = ir.SymbolicDim(None)
 
 @dataclasses.dataclass(frozen=True)
 class _Extent:
-    """How many places of a buffer there are up to the last that a query sees, and whether these are few: vectors of one element."""
+    """The number of places of a buffer up to the last that a query sees, and whether these are few: vectors of one element."""
 
     filled: ir.Value
     is_short: ir.Value
@@ -71,7 +71,7 @@ def _reads_buffer(node: ir.Node) -> bool:
 
 
 def _extent(editor: GraphEditor, mask: ir.Value, node: ir.Node) -> _Extent:
-    """How far the queries of an attention see by its mask."""
+    """The places that the queries of an attention see by its mask."""
     builder, dims = editor.after(mask, node), labelled(dims_of(mask) or ())
     is_bool = mask.dtype == ir.DataType.BOOL
     # A NaN is not hidden.

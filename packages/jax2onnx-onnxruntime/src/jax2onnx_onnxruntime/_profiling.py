@@ -1,4 +1,4 @@
-"""How long ONNX Runtime takes for each node of a model."""
+"""The time that ONNX Runtime takes for each node of a model."""
 
 from __future__ import annotations
 

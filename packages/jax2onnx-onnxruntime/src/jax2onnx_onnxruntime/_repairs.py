@@ -16,10 +16,10 @@ __all__ = ["RepairsPass"]
 
 
 class RepairsPass(repairs.RepairsPass):
-    """Put right what kernels of a version lose.
+    """Restore the parts of operators' meanings that kernels of a version lose.
 
     1. `Max`, `Min` and `Erf` that lose NaN: a NaN among the operands is the result; constants without NaN are not looked at.
-    2. `Sqrt` that loses infinities: of those, and of zero, the operand is the result.
+    2. `Sqrt` that loses infinities: for those, and for zero, the operand is the result.
 
     The sign of zero, which `Floor`, `Ceil` and `Sqrt` lose in the same versions, cannot be had: `Where` loses it too.
     """

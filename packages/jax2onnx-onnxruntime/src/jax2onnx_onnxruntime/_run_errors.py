@@ -19,7 +19,7 @@ _NO_ELEMENTS = re.compile(r"Invalid input shape: \{|Only N can be zero|Computed 
 
 
 def run_errors() -> tuple[type[Exception], ...]:
-    """The errors of runs: those of ONNX Runtime's own classes, and others in a branch or a loop."""
+    """The errors of runs: ONNX Runtime's own classes, and others in a branch or a loop."""
     return (*refusals(), RuntimeError)
 
 
@@ -37,7 +37,7 @@ def raise_explained(error: Exception) -> NoReturn:
 
 @contextlib.contextmanager
 def explained_run() -> Iterator[None]:
-    """Runs in it raise what `raise_explained` says."""
+    """Explain the errors of runs in the block, see `raise_explained`."""
     try:
         yield
     except run_errors() as error:

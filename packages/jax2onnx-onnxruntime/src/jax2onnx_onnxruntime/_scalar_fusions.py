@@ -23,7 +23,7 @@ _EXPONENT = 32
 """Factors of up to 2³² may stay: three of them meet in one `alpha`."""
 
 _STEPS = 8
-"""How many operators between a factor and its product are looked through."""
+"""The number of operators between a factor and its product that are looked through."""
 
 
 class ScalarFusionsPass(GraphPass):
@@ -93,7 +93,7 @@ def _number(value: ir.Value | None) -> np.ndarray | None:
 
 
 def _place_of_number(node: ir.Node) -> int | None:
-    """Which operand of a Mul or Div is the number that scales the other one."""
+    """The index of the operand of a Mul or Div that is a number and scales the other one."""
     places = (1,) if node.op_type == "Div" else (0, 1)
     return next((place for place in places if _number(node.inputs[place]) is not None), None)
 

@@ -113,7 +113,7 @@ class OrtStates:
     Args:
       source: the model, or its file.
       states: the pairs of inputs and outputs that are states.
-      options: how it is run.
+      options: the options of the session.
       beside: another session, whose states of the same names are the same.
 
     Attributes:
@@ -164,7 +164,7 @@ class OrtStates:
     def _next_binding(self, names: AbstractSet[str]) -> Binding:
         """The binding of the next run: one of two in turns, since a state is in one of its two buffers and then in the other.
 
-        A binding keeps the memory of what is bound: what the runtime allocates for states that grow is bound for one run only. An
+        A binding keeps the memory of bound values: memory that the runtime allocates for states that grow is bound for one run only. An
         input that gets no array has its default in a binding of its own.
         """
         if self._fed != names:
@@ -187,7 +187,7 @@ class OrtStates:
             return old
         spare = self.spare.get(state)
         if spare is None or spare.value.shape() != old.value.shape():
-            spare = Buffer.of(np.zeros(old.value.shape(), self._dtype(state)))
+            spare = Buffer.from_array(np.zeros(old.value.shape(), self._dtype(state)))
         return spare
 
     def _dtype(self, state: str) -> np.dtype[Any]:
@@ -201,11 +201,11 @@ class OrtStates:
 
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
-        self.values[state] = Buffer.of(array.copy())
+        self.values[state] = Buffer.from_array(array.copy())
         self.spare.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
-        """Cut off what is before the last entries along an axis.
+        """Cut off all but the last entries along an axis.
 
         They stay where they are if they are one piece of memory, and most of it.
         """
@@ -216,15 +216,15 @@ class OrtStates:
             self.values[state] = Buffer(to_ort(packed(kept)), owner=self.values[state])
             return
         if spare is None or not spare.can_take(kept):
-            self.values[state] = Buffer.of(kept.copy())
+            self.values[state] = Buffer.from_array(kept.copy())
             return
         assert spare.memory is not None
         np.copyto(spare.memory, kept)
         self.values[state] = spare
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
-        """Replace a state by what a function makes of it."""
-        self.values[state] = Buffer.of(change(view_of(self.values[state].value)).copy())
+        """Replace a state by the result of a function of it."""
+        self.values[state] = Buffer.from_array(change(view_of(self.values[state].value)).copy())
         self.spare.pop(state, None)
 
     def shape(self, state: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Which operators run with which element types, by a kernel or after legalisation."""
+"""The operators and element types that run, by a kernel or after legalisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["legalisation", "runs_as_well", "supports"]
 
 @functools.cache
 def legalisation(version: str = NEWEST) -> Legalisation:
-    """How a version of ONNX Runtime computes operators exactly."""
+    """The kernels and decompositions by which a version of ONNX Runtime computes operators exactly."""
     return Legalisation(table(version), REWRITES, is_small_enough)
 
 

@@ -1,4 +1,4 @@
-"""Which of several forms of equal meaning ONNX Runtime's CPU provider runs fastest.
+"""The fastest of several forms of equal meaning on ONNX Runtime's CPU provider.
 
 The numbers are measured times, relative to the fastest form of the group (one thread, version 1.31, typical shapes); where the
 times depend on the shape, they are those of a middle-sized one.

@@ -53,7 +53,7 @@ def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)
     """Open a session on `source`; call the result with named arrays.
 
     Args:
-      source: what to run.
+      source: the model to run.
       providers: ONNX Runtime's execution providers, the preferred one first.
       optimised: whether ONNX Runtime may rewrite the graph before it runs it.
 

@@ -70,7 +70,7 @@ class OrtRuntime(Runtime):
             return OrtStates(model, states, options, beside if isinstance(beside, OrtStates) else None)
 
     def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
-        """The median of the seconds that nodes take in `runs` runs; those of a node with bodies include what is in them.
+        """The median of the seconds that nodes take in `runs` runs; a node with bodies includes the time of their nodes.
 
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.

@@ -28,7 +28,7 @@ _LIMITATIONS = (
 
 
 class OrtStandIn(OrtRuntime):
-    """ONNX Runtime's CPU provider for models for TensorRT, which needs a GPU: it computes what ONNX says the models mean.
+    """ONNX Runtime's CPU provider for models for TensorRT, which needs a GPU: it computes the models as ONNX defines them.
 
     A copy of the model is adapted to the CPU provider, as a model without a target is. Where the user names other providers, such
     as `providers=["TensorrtExecutionProvider"]`, they get the model as it is.

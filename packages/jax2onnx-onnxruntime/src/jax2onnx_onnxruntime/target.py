@@ -17,7 +17,7 @@ __all__ = ["OnnxRuntime"]
 
 
 class OnnxRuntime(Target):
-    """ONNX Runtime with its CPU provider: what `to_onnx` exports for unless told otherwise.
+    """ONNX Runtime with its CPU provider, the default target of `to_onnx`.
 
     The tables and passes come at first use, so that registering the target is cheap.
     """
@@ -98,9 +98,9 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of what kernels lose, forms of attention with their masks, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of kernels, forms of attention with their masks, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
-        from jax2onnx_graph.legalise.hidden_rows import HiddenRowsPass
+        from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
         from jax2onnx_graph.passes.structural.fold_flags import FoldFlags
 
@@ -118,7 +118,7 @@ class OnnxRuntime(Target):
         return (
             *repairs,
             RecurrentNanPass,
-            HiddenRowsPass,
+            FullyMaskedRowsPass,
             *attention,
             EmptyOperandsPass,
             legalise,

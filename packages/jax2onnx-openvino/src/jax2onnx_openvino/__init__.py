@@ -1,4 +1,4 @@
-"""OpenVINO as a target: what its CPU plugin computes right, legalisation, and running a model."""
+"""OpenVINO as a target: the operators that its CPU plugin computes right, legalisation, and running a model."""
 
 from __future__ import annotations
 

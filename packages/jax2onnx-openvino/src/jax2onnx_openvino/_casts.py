@@ -14,11 +14,11 @@ __all__ = ["CastsPass"]
 T = ir.DataType
 _LOW_BITS, _SIGN = (1 << 16) - 1, 1 << 15
 _SPLITTER = (1 << 16) + 1
-"""Of float32: what it splits off has the 8 digits of bfloat16."""
+"""The factor that splits a float32 into two numbers, of which the larger has the 8 digits of bfloat16."""
 
 
 class CastsPass(GraphPass):
-    """Let the plugin cast what the result is the same number as.
+    """Let the plugin cast a number that equals the result.
 
     1. Integers that may not fit 16 bits to uint16: their lowest 16 bits; to int16: the same, the highest of them is the sign.
     2. Wider numbers to bfloat16, which it rounds to zero where the result is even: numbers that are rounded before.

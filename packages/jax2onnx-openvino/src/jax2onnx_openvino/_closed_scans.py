@@ -14,7 +14,7 @@ __all__ = ["ClosedScansPass"]
 
 
 class ClosedScansPass(GraphPass):
-    """Hand what the body of a `Scan` captures to it.
+    """Pass captured values of the body of a `Scan` as its operands.
 
     1. What the body gives as it took it, but at another place, is computed: the plugin takes it for a state that does not change.
     2. Each value of an outer graph that the body, or a graph in it, reads becomes a state, which every step hands on as it is.

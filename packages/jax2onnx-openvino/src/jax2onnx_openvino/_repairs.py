@@ -1,4 +1,4 @@
-"""Nodes in front of or behind an operator that put right what OpenVINO's kernel loses, NaN above all."""
+"""Nodes in front of or behind an operator that restore values which OpenVINO's kernel loses, NaN above all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from jax2onnx_graph.targets import Target, standard_target
 __all__ = ["RepairsPass"]
 
 _ERF_SERIES = (-1 / 42, 1 / 10, -1 / 3, 1.0)
-"""Of erf(x) / x, times √π / 2, in powers of x², the highest first."""
+"""The coefficients of erf(x) / x, times √π / 2, in powers of x², the highest first."""
 
 
 class RepairsPass(repairs.RepairsPass):
-    """Put back what the kernels lose.
+    """Restore values that the kernels lose.
 
     1. `Max`, `Min`, `Clip`, `Exp`, `Celu` and `HardSigmoid`: a NaN among the operands is the result.
-    2. `Relu`: what is below zero is zero, anything else stays.
+    2. `Relu`: numbers below zero are zero, anything else stays.
     3. `Greater` and `GreaterOrEqual`, which are true of NaN, are `Less` and `LessOrEqual` of the exchanged operands.
     4. `Cast` to booleans, false of NaN: whether the number is not equal to zero.
     5. `Mod` of floats, NaN where the divisor is infinite: the dividend where that is finite.

@@ -1,4 +1,4 @@
-"""TopK in the order that ONNX wants: of equal elements OpenVINO's CPU plugin takes any first."""
+"""TopK in the order that ONNX wants; OpenVINO's CPU plugin puts equal elements in any order."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _least(b: GraphBuilder, node: ir.Node, x: ir.Value, dims: tuple[LabelledDim,
 def _ranks(
     b: GraphBuilder, x: ir.Value, dims: tuple[LabelledDim, ...], length: ir.Value, axis: int, *, largest: int
 ) -> ir.Value:
-    """How many different elements come before each along an axis, as int32."""
+    """The number of different elements that come before each along an axis, as int32."""
     whole, but_one = labelled(dims), labelled([_less_one(d) if i == axis else d for i, d in enumerate(dims)])
     values, places = b.op.several("TopK", x, length, axis=axis, largest=largest, outputs=2, dims=whole)
     places.shape = values.shape

@@ -1,4 +1,4 @@
-"""Which operators OpenVINO's CPU plugin computes right with which element types, and what it keeps: the measured tables.
+"""The measured tables of the operators and element types that OpenVINO's CPU plugin computes right, and of its guarantees.
 
 The tables are data (`kernels.json`, `guarantees.json`), written by `benchmarks/measure_openvino.py`, which builds, runs and compares a
 model of one node for each operator, opset and element type.
@@ -57,7 +57,7 @@ def measured(table: str) -> Mapping[str, Any]:
 
 @functools.cache
 def legalisation() -> Legalisation:
-    """How OpenVINO computes operators exactly; integers of 64 bits are small in a model for it."""
+    """The kernels and decompositions by which OpenVINO computes operators exactly; integers of 64 bits are small in a model for it."""
     kernels = {key: _by_itself(key, opsets) for key, opsets in measured("kernels")["kernels"].items()}
     return Legalisation(KernelTable(kernels, narrow=frozenset({ir.DataType.INT64})), REWRITES, is_small_enough)
 
@@ -92,7 +92,7 @@ def _guarantees() -> GuaranteeTable:
 
 
 def guarantees(op_type: str, dtype: Dtype, kept: Property) -> bool:
-    """Whether what computes the operator keeps the property; see `Target.guarantees`. What is rewritten wraps around."""
+    """Whether the kernel or decomposition of the operator keeps the property; see `Target.guarantees`. Decompositions wrap around."""
     dtype = _SIGNED if np.dtype(dtype) == _UNSIGNED else dtype
     element = element_type(dtype)
     if kept == "wraps" and element is not None and legalisation().find_rewrite(op_type, element) is not None:

@@ -69,7 +69,7 @@ def from_float(b: GraphBuilder, x: ir.Value) -> ir.Value:
 
 
 def to_int64(b: GraphBuilder, x: ir.Value) -> ir.Value:
-    """The number in int64, which the plugin computes in 32 bits; the largest of those for what is larger."""
+    """The number in int64, which the plugin computes in 32 bits; larger numbers become the largest of those."""
     largest = b.constant(_SIGN - 1, np.int32)
     x = b.op("Where", b.op("Less", x, b.constant(0, np.int32)), largest, x)
     return b.cast(x, np.int64)

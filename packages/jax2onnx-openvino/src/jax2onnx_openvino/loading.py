@@ -41,8 +41,8 @@ def load(source: ir.Model | Path | bytes, *, threads: int | None = None) -> Open
     """Compile a model, its bytes, or the file of one, for the CPU, in the precision of its own element types.
 
     Args:
-      source: what to run.
-      threads: how many threads compute; None leaves it to OpenVINO.
+      source: the model to run.
+      threads: the number of threads; None leaves it to OpenVINO.
     """
     return OpenVinoModel(source, threads)
 

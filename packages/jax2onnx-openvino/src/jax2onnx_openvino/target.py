@@ -47,13 +47,13 @@ class OpenVino(Target):
         return supports(op_type, dtype, opset)
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
-        """Whether what computes the operator keeps the property; see `guarantees.json`."""
+        """Whether the kernel or the decomposition of the operator keeps the property; see `guarantees.json`."""
         from jax2onnx_openvino._support import guarantees
 
         return guarantees(op_type, dtype, kept)
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs, integers, the form of loops and branches, and the refusal of what has no right form."""
+        """Passes in their order: repairs, integers, the form of loops and branches, and the refusal of operators without a right form."""
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
 
         from jax2onnx_openvino._branch_results import BranchResultsPass

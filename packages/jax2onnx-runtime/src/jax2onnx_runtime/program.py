@@ -156,7 +156,7 @@ class Program:
 
         sent = self.portable()
         return unpickled, (
-            PackedModel.of(sent.model), sent.interface, sent.runtime, sent.target, sent.steps, sent.measurements,
+            PackedModel.from_model(sent.model), sent.interface, sent.runtime, sent.target, sent.steps, sent.measurements,
             sent.pickled_reporter,
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ class WeightMemory:
           how: the way, such as the bits and the block size; the type of what is made follows from it.
           make: makes it.
         """
-        key = self._contents.of(tensor), tensor.dtype, tuple(tensor.shape.numpy()), how
+        key = self._contents.content(tensor), tensor.dtype, tuple(tensor.shape.numpy()), how
         if key not in self._made:
             self._made[key] = make()
         return cast("T", self._made[key])

@@ -48,7 +48,7 @@ class Stage:
     runtime: Runtime
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (self.name, PackedModel.of(self.model), self.runtime)
+        return _unpickled, (self.name, PackedModel.from_model(self.model), self.runtime)
 
     @property
     def inputs(self) -> list[str]:

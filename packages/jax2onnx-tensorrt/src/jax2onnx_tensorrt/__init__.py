@@ -1,4 +1,4 @@
-"""TensorRT as a target: its published operator table, optimisation profiles, and what builds its engines."""
+"""TensorRT as a target: its published operator table, optimisation profiles, and scripts that build its engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restrictions of operators beside their element types: the last column of the parser's table, and what its source checks.
+"""Restrictions of operators beside their element types: the last column of the parser's table, and the checks of its source.
 
 The sources are `docs/operators.md`, `onnxOpCheckers.cpp` and `onnxOpImporters.cpp` of https://github.com/onnx/onnx-tensorrt.
 """

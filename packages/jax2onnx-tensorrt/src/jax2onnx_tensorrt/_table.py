@@ -74,7 +74,7 @@ def operators(version: str) -> Mapping[str, str]:
 
 @functools.cache
 def legalisation(version: str) -> Legalisation:
-    """How operators are computed at the element types that TensorRT has, by kernels or other operators."""
+    """The kernels and decompositions by which operators are computed at the element types that TensorRT has."""
     known = operators(version)
     kernels = {key: _kernel(key, known.get(key, ""), opsets(version)) for key in _standard()}
     for operator in ("ScatterElements", "ScatterND"):

@@ -1,4 +1,4 @@
-"""`write_folder`: models for TensorRT with what builds their engines."""
+"""`write_folder`: models for TensorRT with the script that builds their engines."""
 
 from __future__ import annotations
 

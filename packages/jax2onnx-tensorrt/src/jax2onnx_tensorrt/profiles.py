@@ -146,7 +146,7 @@ def _model(program: HasModel | ir.Model | Path | str) -> ir.Model:
 
 
 def _symbols(model: ir.Model, space: SymbolSpace, names: Sequence[str]) -> dict[str, SymbolInfo]:
-    """The symbols of a model: those of its metadata, and what else its inputs show."""
+    """The symbols of a model, of its metadata and of the labels of its inputs."""
     known = {info.name: info for info in read_symbols(model)}
     for symbol in space.names:
         labels = (

@@ -68,15 +68,15 @@ class TensorRt(Target):
         return not has_other_form(node) and super().computes(node, opset)
 
     def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
-        """True, but of capped logits, for which TensorRT has no Attention: what it does with NaN and infinities is not documented."""
-        return (op_type, kept) != ("Attention", "masked")
+        """True except for masks of capped logits, for which TensorRT has no Attention; its treatment of NaN and infinities is not documented."""
+        return (op_type, kept) != ("Attention", "softcap_mask")
 
     def prefers(self, *forms: Form) -> Form:
         """Forms of the operators that the tables list and TensorRT fuses; else the first."""
         return next((form for form in _PREFERRED if form in forms), forms[0])
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: attention, pooling, element types, and the refusal of what the table lacks."""
+        """Passes in their order: attention, pooling, element types, and the refusal of operators that the table lacks."""
         from jax2onnx_tensorrt._attention import AttentionPass
         from jax2onnx_tensorrt._legalise import LegalisePass
         from jax2onnx_tensorrt._pools import PoolsPass

@@ -1,4 +1,4 @@
-"""`writer`: what `jax2onnx export --for tensorrt` calls."""
+"""`writer`: the writer of folders behind `jax2onnx export --for tensorrt`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TensorRtFolder", "writer"]
 
 
 class TensorRtFolder:
-    """Writes models for TensorRT with what builds their engines, on a machine with a GPU.
+    """Writes models for TensorRT with the script that builds their engines, on a machine with a GPU.
 
     * `model.onnx`: the model with its symbols, if there are profiles or no symbols;
     * `NAME.onnx`: a static model of each variant, all of which share their weights;

@@ -38,7 +38,7 @@ class _Gelu:
 
 
 class FuseGelu(NodePass[_Gelu]):
-    """Where the target has `Gelu` for the element type, accurate to it, and however factors are ordered and grouped:
+    """Fuse the formulas of GELU, however factors are ordered and grouped, where the target has an accurate `Gelu` for the element type.
 
     1. `0.5 · x · (1 + Erf(x / √2))` is `Gelu(x)`; so is `0.5 · x · (1 - Erf(-x / √2))`.
     2. `0.5 · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³)))` is `Gelu(x)`, approximated.

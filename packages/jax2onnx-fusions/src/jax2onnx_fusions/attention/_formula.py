@@ -99,7 +99,7 @@ class AttentionFormula:
       keys: the axes S over which the softmax goes.
       features: the axes H that are contracted with the key.
       result: the axes of the last product.
-      again: the mask by which probabilities are set to 0 after the softmax, or multiplied where its `hidden` is 0; None for none.
+      probability_mask: the mask by which probabilities are set to 0 after the softmax, or multiplied where its `hidden` is 0; None for none.
     """
 
     query: Operand
@@ -111,7 +111,7 @@ class AttentionFormula:
     keys: tuple[Axis, ...]
     features: tuple[Axis, ...]
     result: Axes
-    again: Addend | None = None
+    probability_mask: Addend | None = None
 
 
 @dataclasses.dataclass
@@ -325,7 +325,7 @@ def _unnegated(mask: ir.Value | None) -> tuple[ir.Value | None, bool]:
 
 
 def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
-    """An operand, back to the tensor that it is made of by the nodes that `last_multiple` reads.
+    """Read an operand, back to the tensor from which nodes that `last_multiple` reads compute it.
 
     A view that takes an axis of symbolic size apart mixes axes, and then it is the operand that the others begin with.
     """
@@ -400,7 +400,7 @@ def _formula(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> A
     axes, features = product_axes(logits.product, left.axes(), right.axes())
     scale, cap, addends, axes = _followed(logits.nodes, axes, _factor(logits.product))
     keys = axes[softmax.axis]
-    axes, again = _behind(softmax.views, axes)
+    axes, probability_mask = _behind(softmax.views, axes)
     value = _operand(node.inputs[1 - index], _multiple)
     both = (value.axes(), axes) if index else (axes, value.axes())
     result, contracted = product_axes(node, *both)
@@ -415,7 +415,7 @@ def _formula(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> A
     if not set(keys) <= set(key.root()) or not set(keys) <= set(value.root()) or set(keys) & set(query.root()):
         raise UnreadableError("the axis of the softmax is not one of key and value alone")
     value.candidates = [candidate for candidate in value.candidates if math.isclose(candidate.factor, 1)]
-    return AttentionFormula(query, key, value, addends, scale, cap, keys, features, resolved(result), again)
+    return AttentionFormula(query, key, value, addends, scale, cap, keys, features, resolved(result), probability_mask)
 
 
 def _behind(nodes: Sequence[ir.Node], axes: Axes) -> tuple[Axes, Addend | None]:

@@ -16,9 +16,9 @@ from jax2onnx_graph.rewrite.patterns import operation, scalar
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, cheapest, moved
+from jax2onnx_fusions.attention._attention_axes import AttentionAxes
 from jax2onnx_fusions.attention._axes import Axes, Axis, atoms, axes_in, size_of
 from jax2onnx_fusions.attention._formula import BROADCAST, FLOATS, Addend
-from jax2onnx_fusions.attention._roles import Roles
 
 # JAX's own number for masked logits: a logit of ordinary size added to it leaves just the number.
 MASKED = float(-0.7 * np.finfo(np.float32).max)
@@ -39,7 +39,7 @@ class _Part:
 
     Attributes:
       addend: the bias or mask.
-      arrangement: how its axes get there.
+      arrangement: the moves that bring its axes there.
       repetitions: pairs of an axis and the indices that are then gathered along it, since the part varies along some of its
         heads only.
     """
@@ -57,13 +57,13 @@ class Mask:
       key: equal for masks that are equal tensors.
       parts: the addends, in order.
       lengths: T and S.
-      again: whether the one mask among the addends sets the probabilities to 0 after the softmax, too.
+      masks_probabilities: whether the one mask among the addends sets the probabilities to 0 after the softmax, too.
     """
 
     key: Hashable
     parts: Sequence[_Part]
     lengths: tuple[LabelledDim, LabelledDim]
-    again: bool = False
+    masks_probabilities: bool = False
 
     @property
     def deciding(self) -> Mask:
@@ -91,10 +91,12 @@ class Masks:
         self._masks: dict[Hashable, Mask] = {}
         self._values: dict[Hashable, ir.Value] = {}
 
-    def of(self, addends: Sequence[Addend], roles: Roles, again: Addend | None = None) -> Mask | None:
+    def from_addends(
+        self, addends: Sequence[Addend], roles: AttentionAxes, probability_mask: Addend | None = None
+    ) -> Mask | None:
         """The sum of the addends, whose axes have these roles; None where there are none.
 
-        `again` is the mask that is applied to the probabilities, which has to be the one among the addends. In a row with a key
+        `probability_mask` is the mask that is applied to the probabilities, which has to be the one among the addends. In a row with a key
         that is seen, it sets to 0 what is 0 already, since the softmax of hidden logits is; in other rows all probabilities become 0.
 
         Masks that replace logits by one number may replace them by any other that hides a key: in a row without a key
@@ -105,16 +107,16 @@ class Masks:
         Raises:
           UnreadableError: a mask cannot be arranged like that.
         """
-        if again is not None:
-            _check_again(addends, again, roles)
+        if probability_mask is not None:
+            _check_probability_mask(addends, probability_mask, roles)
         if not addends:
             return None
         _check_numbers(addends)
         lengths = size_of(roles.queries), size_of(roles.keys)
-        key = (*(_key(addend, roles) for addend in addends), *map(str, lengths), again is not None)
+        key = (*(_key(addend, roles) for addend in addends), *map(str, lengths), probability_mask is not None)
         if key not in self._masks:
             parts = [_part(addend, roles) for addend in addends]
-            self._masks[key] = Mask(key, parts, lengths, again is not None)
+            self._masks[key] = Mask(key, parts, lengths, probability_mask is not None)
         return self._masks[key]
 
     def value(self, builder: InsertionPoint, mask: Mask, operands: Sequence[ir.Value]) -> ir.Value:
@@ -130,7 +132,7 @@ class Masks:
         return self._values[mask.key]
 
     def seen(self, builder: InsertionPoint, mask: Mask, layout: Literal["BNT", "BTN", "BT"]) -> ir.Value:
-        """1 where a query sees a key, else 0: [B, N, T, 1], [B, T, N, 1] or [B, T, 1], with 1 for what makes no difference."""
+        """1 where a query sees a key, else 0: [B, N, T, 1], [B, T, N, 1] or [B, T, 1], with size 1 along axes that make no difference."""
         key = (mask.key, "seen", layout)
         if key not in self._values:
             total = _summed(builder, mask.deciding)
@@ -144,7 +146,7 @@ class Masks:
         return self._values[key]
 
 
-def _check_again(addends: Sequence[Addend], again: Addend, roles: Roles) -> None:
+def _check_probability_mask(addends: Sequence[Addend], probability_mask: Addend, roles: AttentionAxes) -> None:
     """Check that a mask that is applied to the probabilities is the one before the softmax.
 
     Raises:
@@ -157,9 +159,9 @@ def _check_again(addends: Sequence[Addend], again: Addend, roles: Roles) -> None
         raise UnreadableError("one mask is applied to the probabilities, and several to the logits")
     number = masks[0].hidden
     assert number is not None
-    if _key(masks[0], roles) != _key(dataclasses.replace(again, hidden=number), roles):
+    if _key(masks[0], roles) != _key(dataclasses.replace(probability_mask, hidden=number), roles):
         raise UnreadableError("the mask that is applied to the probabilities is not the one of the logits")
-    if number == -np.inf and again.hidden is not None:
+    if number == -np.inf and probability_mask.hidden is not None:
         raise UnreadableError("the probabilities of a row without a key that is seen are NaN, times 0")
     biases = [addend for addend in addends if addend.hidden is None]
     if any(_hides(bias.candidates[-1].value) for bias in biases):
@@ -226,7 +228,7 @@ def _hides(bias: ir.Value | None, depth: int = 8) -> bool:
     return any(_hides(value, depth - 1) for value in node.inputs)
 
 
-def _key(addend: Addend, roles: Roles) -> Hashable:
+def _key(addend: Addend, roles: AttentionAxes) -> Hashable:
     """A key that two addends share only if they are equal, their axes told by their roles."""
     names = {axis: (number, index) for number, group in enumerate(_groups(roles)) for index, axis in enumerate(group)}
     root = addend.candidates[0]
@@ -235,7 +237,7 @@ def _key(addend: Addend, roles: Roles) -> Hashable:
     return root.value, own, heads, addend.hidden, addend.inverted, addend.factor
 
 
-def _groups(roles: Roles) -> Axes:
+def _groups(roles: AttentionAxes) -> Axes:
     """The axes of the logits as the operator groups them."""
     return roles.batch, (*roles.heads, *roles.group), roles.queries, roles.keys
 
@@ -243,7 +245,7 @@ def _groups(roles: Roles) -> Axes:
 # ----------------------------------------------------------------------------------------------- reading
 
 
-def _part(addend: Addend, roles: Roles) -> _Part:
+def _part(addend: Addend, roles: AttentionAxes) -> _Part:
     own, groups = set(axes_in(addend.candidates[0].axes)), _groups(roles)
     kept = _from_first(tuple(tuple(axis for axis in group if axis in own) for group in groups))
     arrangement = cheapest(addend.candidates, kept)
@@ -285,9 +287,9 @@ def _summed(builder: InsertionPoint, mask: Mask) -> ir.Value:
             value = value if factor == 1 else builder.op.Neg(value) if factor == -1 else _times(builder, value, factor)
             total = value if total is None else builder.op.Add(total, value)
         else:
-            is_any = mask.is_of_one_number or mask.again or addend.hidden > _ABSORBING
+            is_any = mask.is_of_one_number or mask.masks_probabilities or addend.hidden > _ABSORBING
             number = MASKED if is_any else max(addend.hidden, MASKED)
-            stays_infinite = addend.hidden == -np.inf and not mask.again
+            stays_infinite = addend.hidden == -np.inf and not mask.masks_probabilities
             hidden = builder.constant(-np.inf if stays_infinite else number, np.float32)
             allowed = builder.constant(0, np.float32) if total is None else total
             total = builder.op.Where(value, *((hidden, allowed) if addend.inverted else (allowed, hidden)))

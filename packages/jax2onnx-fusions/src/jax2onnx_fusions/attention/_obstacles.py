@@ -1,4 +1,4 @@
-"""Which node keeps two products around a softmax from being read as attention, for the report."""
+"""The node that keeps two products around a softmax from being read as attention, for the report."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """How the result of an operator becomes that of a node.
+    """The moves from the result of an operator to that of the node that it replaces.
 
     Attributes:
       node: the node.
@@ -43,7 +43,7 @@ class Replacement:
 
 
 def replacement(node: ir.Node, axes: Axes, own: Axes) -> Replacement:
-    """How an operator, whose result has the axes `own`, replaces a node whose result has the axes `axes`.
+    """The moves from the result of an operator with the axes `own` to that of a node with the axes `axes`.
 
     Raises:
       UnreadableError: it cannot.

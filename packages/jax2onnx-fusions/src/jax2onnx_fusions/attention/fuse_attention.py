@@ -19,12 +19,12 @@ from jax2onnx_graph.rewrite.patterns import is_floating
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, cheapest, moved
+from jax2onnx_fusions.attention._attention_axes import AttentionAxes, attention_axes
 from jax2onnx_fusions.attention._axes import size_of
 from jax2onnx_fusions.attention._formula import FLOATS, AttentionFormula, attention_formula
 from jax2onnx_fusions.attention._masks import Mask, Masks
 from jax2onnx_fusions.attention._obstacles import obstacle
 from jax2onnx_fusions.attention._result import Replacement, put_result, replacement
-from jax2onnx_fusions.attention._roles import Roles, roles_of
 from jax2onnx_fusions.normalisation.fuse_softmax import FuseSoftmax
 
 _FLOAT32 = np.dtype(np.float32)
@@ -51,11 +51,11 @@ class _Attention:
     Attributes:
       operands: query, key and value.
       mask: the float mask; None for none.
-      attributes: those of the operator.
+      attributes: the attributes of the operator.
       dims: the dimensions of its result.
       layout: "BNT" for the 4-D form, "BT" for the 3-D one, "BTN" for that with an axis of heads put into its result, since heads have
         masks of their own behind the softmax.
-      result: how this replaces the last product.
+      result: the moves from its result to that of the last product.
     """
 
     operands: Sequence[Arrangement]
@@ -67,9 +67,10 @@ class _Attention:
 
 
 class FuseAttention(NodePass[_Attention]):
-    """Where a query, a key and a value meet as softmax(query · keyᵀ · c, ...) · value, with the axes B (batch), K and G
-    (key heads, and query heads of each), T and S (sequences) and H (features) in any order in operands, logits and
-    result, and the probabilities have no other reader:
+    """Fuse softmax(query · keyᵀ · c, ...) · value to `Attention`.
+
+    The axes B (batch), K and G (key heads, and query heads of each), T and S (sequences) and H (features) have any order in
+    operands, logits and result; the probabilities have no other reader.
 
     1. It is `Attention` of query, key and value, with c as its scale; c may stand at operands or logits.
     2. Keys and values that are repeated for the query heads are taken as they are before that.
@@ -79,7 +80,7 @@ class FuseAttention(NodePass[_Attention]):
        one, so that a row without any allowed key attends to all keys alike, as in the formula. (Masked by minus
        infinity, such a row is NaN in the formula, and zero in some runtimes.) Numbers above −10⁹ do not hide a key
        beside every logit. Several masks and biases are one mask only where that leaves such rows as they are: see
-       `Masks.of`.
+       `Masks.from_addends`.
     5. A mask that also sets probabilities to 0 behind the softmax, by `Where(mask, p, 0)` or as a factor, is a mask whose rows
        without any allowed key are 0: the result is multiplied by whether there is one.
     6. c · tanh(logits / c) is its soft cap.
@@ -109,7 +110,7 @@ class FuseAttention(NodePass[_Attention]):
             return Declined(f"it would be computed in float32, not in {dtype and dtype.numpy()}", node)
         if not isinstance(formula, AttentionFormula):
             return formula or Declined(reason, node)
-        if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "masked"):
+        if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "softcap_mask"):
             return Declined("the target gives masked keys a weight where the logits are capped", node)
         try:
             return _attention(node, formula, self._masks)
@@ -122,7 +123,7 @@ class FuseAttention(NodePass[_Attention]):
         inputs = [_operand(builder, operand) for operand in match.operands]
         mask = [] if match.mask is None else [self._masks.value(builder, match.mask, inputs[:2])]
         (result,) = builder.emit("Attention", [*inputs, *mask], "", 1, None, match.dims, match.attributes)
-        if match.mask is not None and match.mask.again:
+        if match.mask is not None and match.mask.masks_probabilities:
             if match.layout == "BTN":
                 batch, length, width = match.dims
                 heads = match.attributes["q_num_heads"]
@@ -139,13 +140,13 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
     Raises:
       UnreadableError: it cannot; the message says why.
     """
-    roles = roles_of(formula)
-    mask = masks.of(formula.addends, roles, formula.again)
+    roles = attention_axes(formula)
+    mask = masks.from_addends(formula.addends, roles, formula.probability_mask)
     form = _cheapest_form(formula, roles)
     scale = formula.scale * math.prod(operand.candidate.factor for operand in form.operands)
     if not scale > 0:
         raise UnreadableError("the scale is not positive")
-    is_by_head = mask is not None and mask.again and mask.deciding.varies_with_heads
+    is_by_head = mask is not None and mask.masks_probabilities and mask.deciding.varies_with_heads
     layout: Literal["BNT", "BTN", "BT"] = "BNT" if not form.merged else "BTN" if is_by_head else "BT"
     axes, features = roles.result(merged=form.merged), size_of(roles.features)
     assert isinstance(features, int), "the roles were told only where the number of features is known"
@@ -160,7 +161,7 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
     return _Attention(form.operands, mask, attributes, dims, layout, replacement(node, formula.result, shown))
 
 
-def _cheapest_form(formula: AttentionFormula, roles: Roles) -> _Form:
+def _cheapest_form(formula: AttentionFormula, roles: AttentionAxes) -> _Form:
     """The form with fewer transposes, the 3-D one where both have as many.
 
     Raises:

@@ -25,7 +25,7 @@ class _Heads:
     Attributes:
       keys: K, the key heads.
       group: G, the query heads of each.
-      features: of a query head.
+      features: the features of a query head.
       result: the features of a head of the result.
       merged: whether the attention has the 3-D form.
     """

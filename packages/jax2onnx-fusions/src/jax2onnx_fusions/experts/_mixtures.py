@@ -1,4 +1,4 @@
-"""`mixture_at`: sums over experts of what each of them makes, weighted or selected by gates."""
+"""`mixture_at`: sums over experts of their results, weighted or selected by gates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import dataclasses
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
-from jax2onnx_fusions.experts._roles import Roles, Sizes, token_count
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, token_count
 
 __all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
@@ -21,27 +21,27 @@ _SCAN_AXES = ("scan_input_axes", "scan_output_axes")
 
 @dataclasses.dataclass(frozen=True)
 class Mixture:
-    """A sum over experts: for each token, of what each expert makes of it times the gate of both.
+    """A sum over experts: for each token, the result of each expert times its gate.
 
     Attributes:
       gates: the gates; booleans where they select what counts.
       gate_axes: their axes of tokens and, last, of experts.
-      made: what the experts make.
+      made: the results of the experts.
       roles: its axes of tokens and experts.
-      sizes: how many there are.
-      start: what the sum begins with; None for zero.
+      sizes: the numbers of tokens and experts.
+      start: the initial value of the sum; None for zero.
     """
 
     gates: ir.Value
     gate_axes: tuple[int, ...]
     made: ir.Value
-    roles: Roles
+    roles: ExpertAxes
     sizes: Sizes
     start: ir.Value | None = None
 
     @property
     def selects(self) -> bool:
-        """Whether the gates are booleans, and what they do not select does not count whatever it is."""
+        """Whether the gates are booleans, so that a result which is not selected does not count even if it is NaN."""
         return self.gates.dtype == ir.DataType.BOOL
 
 
@@ -105,7 +105,7 @@ def _of_sum(summed: ir.Value | None, axis: int) -> list[Mixture]:
 
 
 def _of_scan(node: ir.Node) -> list[Mixture]:
-    """The sum that a Scan computes by adding one term in each step to what it carries."""
+    """The sum that a Scan computes by adding one term in each step to its carry."""
     body = node.attributes["body"].as_graph()
     if len(body.inputs) != 2 or len(body.outputs) != 1 or any(name in node.attributes for name in _SCAN_AXES):
         return []
@@ -145,7 +145,7 @@ def _mixture(
     if gates is None or made is None or dims is None:
         return None
     tokens, expert = axes
-    roles = Roles(tuple(Rows(axis) for axis in tokens), Rows(expert))
+    roles = ExpertAxes(tuple(SubAxis(axis) for axis in tokens), SubAxis(expert))
     return Mixture(gates, gate_axes, made, roles, Sizes(tuple(dims[axis] for axis in tokens), experts))
 
 

@@ -1,4 +1,4 @@
-"""`Routing`: which experts count for which tokens, computed from gates of which most are zero."""
+"""`Routing`: the assignment of tokens to experts, computed from gates that are mostly zero."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jax2onnx_graph.build.grouped import sorted_groups
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 
-from jax2onnx_fusions.experts._pairs import PairIndices
-from jax2onnx_fusions.experts._sparsity import Holds, Sparsity
+from jax2onnx_fusions.experts._routed_computation import PairIndices
+from jax2onnx_fusions.experts._sparsity import Sparsity, Validity
 
 __all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route"]
 
-#: How many nodes choose and sort pairs, and bring them back.
+#: The number of nodes that choose and sort pairs, and bring them back.
 ROUTING_CALLS = 25
 
 
@@ -27,7 +27,7 @@ class Routing:
     Attributes:
       gates: [tokens, chosen], the gates of the experts that count for each token.
       pairs: the pairs, by expert.
-      places: int64[tokens · chosen], the place among the pairs of each expert that counts for a token.
+      places: int64[tokens · chosen], the position among the pairs of each expert that counts for a token.
     """
 
     gates: ir.Value
@@ -41,7 +41,7 @@ def route(
     experts: int,
     sparsity: Sparsity,
     tokens: LabelledDim,
-    places: int | None = None,
+    slots: int | None = None,
 ) -> Routing:
     """Sort the pairs whose gates are not zero by expert.
 
@@ -50,16 +50,15 @@ def route(
     Args:
       at: where the nodes go.
       gates: [tokens, experts], numbers or booleans.
-      experts: how many experts there are.
+      experts: the number of experts.
       sparsity: a bound on the gates of a token that are not zero.
       tokens: the number of tokens.
-      places: how many places for tokens each expert has, if gates are those of places: [tokens, experts · places]. Then the tokens
-        of pairs are places.
+      slots: the capacity of each expert, if the gates are [tokens, experts · slots]. Then the tokens of pairs are slots.
     """
     counts = gates
     if gates.dtype != ir.DataType.BOOL:
         counts = at.op.Not(at.op.Equal(gates, at.constant(0, like=gates)))
-    is_fixed, bound = sparsity.holds is not Holds.ON_AVERAGE, max(sparsity.bound, 1)
+    is_fixed, bound = sparsity.validity is not Validity.ON_AVERAGE, max(sparsity.bound, 1)
     chosen = at.ints([bound]) if is_fixed else _most(at, counts, tokens)
     rows = labelled((tokens, bound if is_fixed else ir.SymbolicDim(None)))
     count = _multiple(tokens, bound) if is_fixed else ir.SymbolicDim(None)
@@ -68,9 +67,9 @@ def route(
     )
     ids.shape = chosen_gates.shape
     flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
-    if places is not None:
+    if slots is not None:
         own_gates = at.op.GatherElements(gates, ids, axis=1, dims=rows)
-        return Routing(own_gates, *_place_pairs(at, flat, experts, places, count))
+        return Routing(own_gates, *_slot_pairs(at, flat, experts, slots, count))
     runs = sorted_groups(at, flat, experts)
     owners = runs.order
     if not is_fixed or bound != 1:
@@ -80,18 +79,18 @@ def route(
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
 
 
-def _place_pairs(
-    at: InsertionPoint, flat: ir.Value, experts: int, places: int, count: LabelledDim
+def _slot_pairs(
+    at: InsertionPoint, flat: ir.Value, experts: int, slots: int, count: LabelledDim
 ) -> tuple[PairIndices, ir.Value]:
-    """The pairs of places and experts for the numbers of places, those of the first expert first, and the place of each among them."""
-    size = at.constant(places, like=flat)
+    """The pairs of slots and experts for the numbers of slots, by expert, and the position of each among them."""
+    size = at.constant(slots, like=flat)
     runs = sorted_groups(at, at.op.Div(flat, size), experts)
     own = at.op.Gather(flat, runs.order, axis=0)
     return PairIndices(at.op.Mod(own, size), runs.numbers, runs.lengths, count, own), runs.places
 
 
 def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value:
-    """int64[1]: the number of gates of a token that are not zero, where that is largest, but at least 1."""
+    """int64[1]: the largest number of nonzero gates of a token, but at least 1."""
     numbers = at.op.ReduceSum(at.cast(counts, np.int64), at.ints([1]), keepdims=0)
     dims = labelled((_sum(tokens, 1),))
     return at.op.ReduceMax(at.op.Concat(at.ints([1]), numbers, axis=0, dims=dims), keepdims=1)
@@ -109,7 +108,7 @@ def _multiple(dim: LabelledDim, number: int) -> LabelledDim:
 
 
 def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
-    """[tokens, …]: the sum for each token of what the experts that count make of it, times their gates."""
+    """[tokens, …]: the sum for each token of the results of its experts times their gates."""
     dims = (*at.known_dims(routing.gates), features)
     sizes = [dim for dim in dims if isinstance(dim, int)]
     is_known = len(sizes) == len(dims)
@@ -137,6 +136,6 @@ def in_shape_of(
     if sum(not isinstance(dim, int) for dim in dims) <= 1 and 0 not in dims:
         sizes = at.ints([dim if isinstance(dim, int) else -1 for dim in dims])
         return at.op.Reshape(result, sizes, dims=labelled(dims))
-    places = at.op.Gather(at.op.Shape(gates), at.ints(tokens), axis=0)
-    shape = at.op.Concat(places, at.ints([dim for dim in dims[len(tokens) :] if isinstance(dim, int)]), axis=0)
+    sizes = at.op.Gather(at.op.Shape(gates), at.ints(tokens), axis=0)
+    shape = at.op.Concat(sizes, at.ints([dim for dim in dims[len(tokens) :] if isinstance(dim, int)]), axis=0)
     return at.op.Reshape(result, shape, dims=labelled(dims), allowzero=1)

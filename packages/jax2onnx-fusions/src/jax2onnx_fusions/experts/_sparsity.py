@@ -1,4 +1,4 @@
-"""`sparsity`: how many elements of each line of a value are other than zero at most."""
+"""`sparsity`: an upper bound on the nonzero elements of each line of a value."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.rows import Rows, operand_rows, size_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, size_of
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.patterns import scalar
 
-from jax2onnx_fusions.experts._roles import Roles, operand_roles
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, operand_axes
 
-__all__ = ["KEEP_ZEROS", "Holds", "Sparsity", "sparsity"]
+__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "sparsity"]
 
 _DEPTH = 48
 
 
-class Holds(enum.IntEnum):
-    """When a bound holds for each line."""
+class Validity(enum.IntEnum):
+    """Conditions under which a bound holds for each line."""
 
     ALWAYS = 0
     IF_FINITE = 1
@@ -37,24 +37,24 @@ class Sparsity:
     """A bound on the elements of a line along an axis that are other than zero, or true."""
 
     bound: int
-    holds: Holds = Holds.ALWAYS
+    validity: Validity = Validity.ALWAYS
 
     def __add__(self, other: Sparsity) -> Sparsity:
-        return Sparsity(self.bound + other.bound, max(self.holds, other.holds))
+        return Sparsity(self.bound + other.bound, max(self.validity, other.validity))
 
-    def at_best(self, holds: Holds) -> Sparsity:
+    def at_best(self, validity: Validity) -> Sparsity:
         """The same bound, which holds only under a condition."""
-        return Sparsity(self.bound, max(self.holds, holds))
+        return Sparsity(self.bound, max(self.validity, validity))
 
 
-def sparsity(value: ir.Value | None, rows: Rows, size: int, depth: int = _DEPTH) -> Sparsity | None:
+def sparsity(value: ir.Value | None, rows: SubAxis, size: int, depth: int = _DEPTH) -> Sparsity | None:
     """The bound for lines along an axis, as the operators that made the value prove it; None where there is none.
 
     Args:
       value: the value.
       rows: the axis, which may be merged with others.
       size: the number of elements of a line.
-      depth: how many nodes are looked at, one behind another.
+      depth: the length of the chain of nodes that is looked at.
     """
     if value is None or not depth:
         return None
@@ -77,13 +77,13 @@ class _Line:
     """A line of a node's result along an axis."""
 
     node: ir.Node
-    rows: Rows
+    rows: SubAxis
     size: int
     depth: int
 
-    def rows_of(self, index: int) -> Rows | None:
+    def rows_of(self, index: int) -> SubAxis | None:
         """The rows of an operand; None where it is the same along the axis."""
-        found = operand_rows(self.node, self.rows) or [None] * len(self.node.inputs)
+        found = operand_sub_axes(self.node, self.rows) or [None] * len(self.node.inputs)
         return found[index]
 
     def operand(self, index: int) -> Sparsity | None:
@@ -98,7 +98,7 @@ def _is_bool(value: ir.Value) -> bool:
     return value.dtype == ir.DataType.BOOL
 
 
-def _of_constant(value: ir.Value, rows: Rows) -> Sparsity | None:
+def _of_constant(value: ir.Value, rows: SubAxis) -> Sparsity | None:
     array = known(value)
     if array is None or not rows.is_whole or array.ndim <= rows.axis:
         return None
@@ -106,7 +106,7 @@ def _of_constant(value: ir.Value, rows: Rows) -> Sparsity | None:
 
 
 def _least(found: list[Sparsity | None]) -> Sparsity | None:
-    return min((one for one in found if one is not None), key=lambda one: (one.bound, one.holds), default=None)
+    return min((one for one in found if one is not None), key=lambda one: (one.bound, one.validity), default=None)
 
 
 def _product(line: _Line) -> Sparsity | None:
@@ -114,7 +114,7 @@ def _product(line: _Line) -> Sparsity | None:
     least = _least([line.operand(i) for i in range(len(line.node.inputs))])
     if least is None or not _is_floating(line.node.outputs[0]):
         return least
-    return least.at_best(Holds.IF_FINITE)
+    return least.at_best(Validity.IF_FINITE)
 
 
 def _is_floating(value: ir.Value) -> bool:
@@ -123,7 +123,7 @@ def _is_floating(value: ir.Value) -> bool:
 
 def _quotient(line: _Line) -> Sparsity | None:
     found = line.operand(0)
-    return None if found is None else found.at_best(Holds.IF_FINITE)
+    return None if found is None else found.at_best(Validity.IF_FINITE)
 
 
 def _sum(line: _Line) -> Sparsity | None:
@@ -156,7 +156,7 @@ def _equal(line: _Line) -> Sparsity | None:
 
 
 def _reduction(line: _Line) -> Sparsity | None:
-    """Of so many lines together, each element may come from another line."""
+    """The bound of one line times the number of lines that are reduced: each may hold other elements."""
     rank = rank_of(line.node.inputs[0])
     axes = None if rank is None else named_axes(line.node, rank)
     dims = dims_of(line.node.inputs[0])
@@ -166,12 +166,12 @@ def _reduction(line: _Line) -> Sparsity | None:
     sizes = [dims[axis] for axis in axes]
     if not all(isinstance(size, int) for size in sizes):
         return None
-    return Sparsity(found.bound * math.prod(size for size in sizes if isinstance(size, int)), found.holds)
+    return Sparsity(found.bound * math.prod(size for size in sizes if isinstance(size, int)), found.validity)
 
 
 def _matmul(line: _Line) -> Sparsity | None:
-    """Sums of so many columns of the right operand as there are in a row of the left one."""
-    roles = operand_roles(line.node, Roles((), line.rows))
+    """The bound of the right operand times the contracted size, where only the right one has the axis."""
+    roles = operand_axes(line.node, ExpertAxes((), line.rows))
     dims = dims_of(line.node.inputs[0])
     if roles is None or dims is None or not isinstance(dims[-1], int):
         return None
@@ -179,30 +179,30 @@ def _matmul(line: _Line) -> Sparsity | None:
     if left is not None or right is None:
         return None
     found = sparsity(line.node.inputs[1], right, line.size, line.depth)
-    return None if found is None else Sparsity(found.bound * dims[-1], max(found.holds, Holds.IF_FINITE))
+    return None if found is None else Sparsity(found.bound * dims[-1], max(found.validity, Validity.IF_FINITE))
 
 
 def _scatter(line: _Line) -> Sparsity | None:
-    """Of zeros, as many elements are written as there are updates."""
+    """A scatter to zeros makes as many elements nonzero as there are updates."""
     return _written(line.node, line.size) if scalar(line.node.inputs[0]) == 0 else None
 
 
 def _written(scatter: ir.Node, size: int) -> Sparsity | None:
-    """How many elements of a line of so many a scatter writes."""
+    """The bound on the elements that a scatter writes to a line of `size` elements, on average."""
     data, updates = (dims_of(scatter.inputs[i]) for i in (0, 2))
     if data is None or updates is None:
         return None
     (total, symbols), (written, written_symbols) = size_of(data), size_of(updates)
     if symbols != written_symbols or not total:
         return None
-    return Sparsity(-(-written * size // total), Holds.ON_AVERAGE)
+    return Sparsity(-(-written * size // total), Validity.ON_AVERAGE)
 
 
 def _softmax(line: _Line) -> Sparsity | None:
-    """Where all but some numbers of a line are minus infinity, the softmax of the line is zero but there."""
+    """The softmax of a line is zero wherever its operand is minus infinity."""
     value, rows = line.node.inputs[0], line.rows
     while (node := None if value is None else value.producer()) is not None and facts_of(node.op_type).is_view:
-        before = operand_rows(node, rows)
+        before = operand_sub_axes(node, rows)
         if before is None or before[0] is None:
             return None
         value, rows = node.inputs[0], before[0]
@@ -212,9 +212,9 @@ def _softmax(line: _Line) -> Sparsity | None:
         return _written(node, line.size)
     if node.op_type != "Where" or scalar(node.inputs[2]) != -np.inf:
         return None
-    condition = (operand_rows(node, rows) or [None])[0]
+    condition = (operand_sub_axes(node, rows) or [None])[0]
     found = None if condition is None else sparsity(node.inputs[0], condition, line.size, line.depth)
-    return None if found is None else found.at_best(Holds.IF_FINITE)
+    return None if found is None else found.at_best(Validity.IF_FINITE)
 
 
 _SCATTERS = ("ScatterElements", "ScatterND")

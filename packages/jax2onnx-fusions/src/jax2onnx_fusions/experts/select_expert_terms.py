@@ -1,4 +1,4 @@
-"""`SelectExpertTerms`: of a sum with a term for each expert, each expert computes only the tokens for which it counts."""
+"""`SelectExpertTerms`: in a sum with a term for each expert, each expert computes only its own tokens."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.grouped import split_rows
 from jax2onnx_graph.facts.axes import axis_of
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of, scalar, without_axis
 
-from jax2onnx_fusions.experts._columns import Column, column_of
-from jax2onnx_fusions.experts._cones import cone_of, exclusive
+from jax2onnx_fusions.experts._backward_slices import backward_slice, exclusive_nodes
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, token_count
+from jax2onnx_fusions.experts._expert_gates import ExpertGate, expert_gate
+from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Refused
 from jax2onnx_fusions.experts._mixtures import Mixture, gates_by_token, mixtures_at
-from jax2onnx_fusions.experts._pairs import PairIndices, Pairs
-from jax2onnx_fusions.experts._region import Refused, Region
-from jax2onnx_fusions.experts._roles import Roles, Sizes, token_count
+from jax2onnx_fusions.experts._routed_computation import PairIndices, RoutedComputation
 from jax2onnx_fusions.experts._routing import ROUTING_CALLS, Routing, combined, in_shape_of, route
-from jax2onnx_fusions.experts._sparsity import Holds, Sparsity, sparsity
+from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, sparsity
 from jax2onnx_fusions.experts.select_experts import NOT_FINITE, SelectExperts
 
 __all__ = ["SelectExpertTerms"]
@@ -43,7 +43,7 @@ class _Term:
 
     gate: ir.Value
     made: ir.Value
-    column: Column
+    column: ExpertGate
     node: ir.Node
 
     @property
@@ -53,7 +53,7 @@ class _Term:
 
 @dataclasses.dataclass(frozen=True)
 class _Chain:
-    """Terms that are added up, or of which each replaces those before it where it is selected; and what they start from.
+    """Terms that are added, or each of which replaces the ones before it where it is selected, and their initial value.
 
     Attributes:
       numbers: integers, the number of the expert for each token, where they select; those out of range take the nearest expert.
@@ -69,7 +69,7 @@ class _Chain:
 
     @property
     def selects(self) -> bool:
-        """Whether nothing else of a term than what is selected counts."""
+        """Whether only the selected tokens of a term count."""
         if self.stack is not None:
             return self.stack.selects
         return self.numbers is not None or all(term.selects for term in self.terms)
@@ -80,7 +80,7 @@ class _Found:
     chain: _Chain
     sizes: Sizes
     sparsity: Sparsity
-    regions: Sequence[Region]
+    regions: Sequence[ExpertSubgraph]
 
 
 class SelectExpertTerms(NodePass[_Found]):
@@ -107,7 +107,7 @@ class SelectExpertTerms(NodePass[_Found]):
         if chain is None or isinstance(chain, Declined):
             return chain
         bound = _bound(chain.terms)
-        if chain.replaces and (bound.bound > 1 or bound.holds is not Holds.ALWAYS):
+        if chain.replaces and (bound.bound > 1 or bound.validity is not Validity.ALWAYS):
             return Declined(
                 "the experts do not exclude each other, so that the order in which they replace each other counts", node
             )
@@ -129,7 +129,7 @@ class SelectExpertTerms(NodePass[_Found]):
         count = token_count(match.sizes.tokens)
         routing = route(at, _gates(at, chain, count), len(chain.terms), match.sparsity, count)
         made = _made(editor, at, match, routing)
-        others = match.regions[0].others(chain.terms[0].made, _roles(match.sizes)).values()
+        others = match.regions[0].others(chain.terms[0].made, _expert_axes(match.sizes)).values()
         first = chain.terms[0]
         tokens = range(len(match.sizes.tokens)) if chain.stack is None else chain.stack.gate_axes[:-1]
         if chain.numbers is not None:
@@ -151,9 +151,9 @@ class SelectExpertTerms(NodePass[_Found]):
                 editor.discard(one)
 
 
-def _roles(sizes: Sizes) -> Roles:
+def _expert_axes(sizes: Sizes) -> ExpertAxes:
     """The axes of tokens are the first."""
-    return Roles(tuple(Rows(axis) for axis in range(len(sizes.tokens))), None)
+    return ExpertAxes(tuple(SubAxis(axis) for axis in range(len(sizes.tokens))), None)
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _read_replacements(node: ir.Node) -> _Chain | Declined | None:
     terms, value, nodes = list[_Term](), node.outputs[0], list[ir.Node]()
     dims = dims_of(value) or ()
     while (where := operation(value, "Where")) is not None and (where is node or is_read_once(value)):
-        column, (condition, made, other) = column_of(where.inputs[0]), where.inputs
+        column, (condition, made, other) = expert_gate(where.inputs[0]), where.inputs
         if column is None or condition is None or made is None or other is None or not same_dims(dims_of(made), dims):
             break
         terms.append(_Term(condition, made, column, where))
@@ -220,11 +220,11 @@ def _read_replacements(node: ir.Node) -> _Chain | Declined | None:
 def _read_stack(node: ir.Node) -> _Chain | None:
     """A sum over experts whose results are stacked along an axis of its own."""
     for mixture in mixtures_at(node):
-        bound = sparsity(mixture.gates, Rows(mixture.gate_axes[-1]), mixture.sizes.experts)
+        bound = sparsity(mixture.gates, SubAxis(mixture.gate_axes[-1]), mixture.sizes.experts)
         made = _stacked(mixture)
         if bound is None or len(made) != mixture.sizes.experts or len(made) < _FEWEST or not mixture.sizes.tokens:
             continue
-        columns = [Column(mixture.gates, mixture.gate_axes[-1], number, bound) for number in range(len(made))]
+        columns = [ExpertGate(mixture.gates, mixture.gate_axes[-1], number, bound) for number in range(len(made))]
         terms = [_Term(mixture.gates, value, column, view)
                  for (value, view), column in zip(made, columns, strict=True)]  # fmt: skip
         return _Chain(terms, [], replaces=False, nodes=[node], stack=mixture)
@@ -266,12 +266,12 @@ def _read_switch(node: ir.Node) -> _Chain | None:
         if scalar(compared.inputs[1]) != len(nodes) or own is None or numbers not in (None, own):
             break
         numbers = own
-        terms.append(_Term(own, made, Column(own, None, len(nodes), Sparsity(1)), where))
+        terms.append(_Term(own, made, ExpertGate(own, None, len(nodes), Sparsity(1)), where))
         nodes.append(where)
         value = other
     if numbers is None or numbers.dtype not in _NUMBERS or len(terms) < _FEWEST or not same_dims(dims_of(value), dims):
         return None
-    last = _Term(numbers, value, Column(numbers, None, len(nodes), Sparsity(1)), nodes[-1])
+    last = _Term(numbers, value, ExpertGate(numbers, None, len(nodes), Sparsity(1)), nodes[-1])
     return _Chain([*terms, last], [], replaces=False, nodes=nodes, numbers=numbers)
 
 
@@ -284,7 +284,7 @@ def _before_expand(value: ir.Value | None) -> ir.Value | None:
 
 
 def _term(value: ir.Value, dims: _Dims) -> _Term | None:
-    """A summand as what an expert makes times its gate."""
+    """Read a summand as the result of an expert times its gate; None where it is none."""
     node = operation(value, "Mul", "Where")
     if node is None or not is_read_once(value):
         return None
@@ -299,14 +299,14 @@ def _term(value: ir.Value, dims: _Dims) -> _Term | None:
             or same_dims(dims_of(of_gate), dims)
         ):
             continue
-        column = column_of(of_gate)
+        column = expert_gate(of_gate)
         if column is not None:
             return _Term(of_gate, of_made, column, node)
     return None
 
 
 def _by_source(terms: Iterable[_Term], *, by_row: bool) -> list[_Term]:
-    """The terms of the source that has most; if `by_row`, of those that read the same row of it for each token."""
+    """The terms of the gates that most terms share; if `by_row`, only those that read the same row for each token."""
     groups = defaultdict[tuple[object, ...], list[_Term]](list)
     for term in terms:
         column = term.column
@@ -315,7 +315,7 @@ def _by_source(terms: Iterable[_Term], *, by_row: bool) -> list[_Term]:
 
 
 def _of_one_source(terms: Iterable[_Term]) -> list[_Term]:
-    """The terms of the source that has most, if each expert has one term, and they read the same row of it for each token."""
+    """The terms of the gates that most terms share, if each expert has one, and they read the same row for each token."""
     kept = _by_source(terms, by_row=True)
     numbers = {term.column.number for term in kept}
     alike = all(same_dims(dims_of(term.gate), dims_of(kept[0].gate)) for term in kept)
@@ -330,7 +330,7 @@ def _read_other_rows(terms: Collection[_Term]) -> bool:
 def _bound(terms: Sequence[_Term]) -> Sparsity:
     """A bound on the terms that count for a token."""
     worst = max((term.column.sparsity for term in terms), key=lambda one: one.bound)
-    return worst.at_best(max(term.column.sparsity.holds for term in terms))
+    return worst.at_best(max(term.column.sparsity.validity for term in terms))
 
 
 def _token_dims(gate: _Dims, dims: _Dims) -> _Dims | None:
@@ -341,7 +341,7 @@ def _token_dims(gate: _Dims, dims: _Dims) -> _Dims | None:
     return dims[:count] if is_first and count else None
 
 
-def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
+def _regions(node: ir.Node, chain: _Chain) -> list[ExpertSubgraph] | Declined:
     """The computation of each expert."""
     dims = dims_of(node.outputs[0]) or ()
     tokens = _token_dims(dims_of(chain.terms[0].gate) or (), dims) if chain.stack is None else chain.stack.sizes.tokens
@@ -351,8 +351,8 @@ def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
     regions = []
     try:
         for term, inside in zip(chain.terms, _own_nodes(chain.terms), strict=True):
-            region = Region(sizes, inside)
-            region.add(term.made, _roles(sizes))
+            region = ExpertSubgraph(sizes, inside)
+            region.add(term.made, _expert_axes(sizes))
             regions.append(region)
     except Refused as refused:
         return Declined(str(refused), node)
@@ -363,11 +363,11 @@ def _regions(node: ir.Node, chain: _Chain) -> list[Region] | Declined:
 
 
 def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
-    """For each term the nodes whose results nothing else reads, but for those that take its part of what all terms read."""
-    cones = [cone_of(term.made) for term in terms]
+    """The nodes that only one term reads, for each term; without nodes that take its part of a value which all terms read."""
+    cones = [backward_slice(term.made) for term in terms]
     counts = Counter(node for cone in cones for node in cone)
     return [
-        exclusive({one for one in cone if counts[one] == 1 and not _takes_part(one, counts)}, term.node)
+        exclusive_nodes({one for one in cone if counts[one] == 1 and not _takes_part(one, counts)}, term.node)
         for cone, term in zip(cones, terms, strict=True)
     ]
 
@@ -396,18 +396,20 @@ def _gates(at: InsertionPoint, chain: _Chain, tokens: LabelledDim) -> ir.Value:
 
 
 def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routing) -> ir.Value:
-    """[pairs, …]: what each expert makes of its own tokens."""
+    """[pairs, …]: the results of each expert for its own tokens."""
     count, indices = len(match.regions), routing.pairs
     readers = Counter(leaf for region in match.regions for leaf in region.leaves)
     own_tokens: Sequence[ir.Value] = ()
     if any(number == 1 for number in readers.values()):
         own_tokens = split_rows(at, indices.tokens, indices.lengths, count)
     shared: dict[ir.Value, Sequence[ir.Value]] = {}
-    whole = Pairs(editor, at, match.regions[0], indices)
+    whole = RoutedComputation(editor, at, match.regions[0], indices)
     made = []
     for number, (term, region) in enumerate(zip(match.chain.terms, match.regions, strict=True)):
         tokens = own_tokens[number] if own_tokens else indices.tokens
-        own = Pairs(editor, at, region, PairIndices(tokens, indices.experts, indices.lengths, ir.SymbolicDim(None)))
+        own = RoutedComputation(
+            editor, at, region, PairIndices(tokens, indices.experts, indices.lengths, ir.SymbolicDim(None))
+        )
         for leaf, roles in region.leaves.items():
             if readers[leaf] == 1:
                 continue
@@ -415,6 +417,6 @@ def _made(editor: GraphEditor, at: InsertionPoint, match: _Found, routing: Routi
                 shared[leaf] = split_rows(at, whole.value(leaf, roles), indices.lengths, count)
             own.given(leaf, roles, shared[leaf][number])
         own.compute()
-        made.append(own.value(term.made, _roles(match.sizes)))
-    features = match.regions[0].others(match.chain.terms[0].made, _roles(match.sizes)).values()
+        made.append(own.value(term.made, _expert_axes(match.sizes)))
+    features = match.regions[0].others(match.chain.terms[0].made, _expert_axes(match.sizes)).values()
     return at.op.Concat(*made, axis=0, dims=labelled((indices.count, *features)))

@@ -7,17 +7,17 @@ import math
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.assumptions import Assumption
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 
 from jax2onnx_fusions.activations.fuse_gelu import FuseGelu
 from jax2onnx_fusions.activations.fuse_silu import FuseSilu
+from jax2onnx_fusions.experts._expert_axes import token_count
+from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Refused
 from jax2onnx_fusions.experts._mixtures import Mixture, gates_by_token, mixtures_at
-from jax2onnx_fusions.experts._pairs import Pairs
-from jax2onnx_fusions.experts._region import Refused, Region
-from jax2onnx_fusions.experts._roles import token_count
+from jax2onnx_fusions.experts._routed_computation import RoutedComputation
 from jax2onnx_fusions.experts._routing import ROUTING_CALLS, combined, in_shape_of, route
 from jax2onnx_fusions.experts._sparsity import Sparsity, sparsity
 
@@ -34,7 +34,7 @@ NOT_FINITE = (
 class _Found:
     mixture: Mixture
     sparsity: Sparsity
-    region: Region
+    region: ExpertSubgraph
 
 
 class SelectExperts(NodePass[_Found]):
@@ -46,7 +46,7 @@ class SelectExperts(NodePass[_Found]):
        zeros, products and sums of such. Gates of numbers leave an expert out only if what it makes is finite: the user promises it.
     3. What the experts make is computed for each token and each expert by itself, of weights that differ by expert, and is read by
        the mixture alone.
-    4. Pairs are sorted by expert: each expert's weight is multiplied with its own pairs, all else is computed for all pairs at once.
+    4. RoutedComputation are sorted by expert: each expert's weight is multiplied with its own pairs, all else is computed for all pairs at once.
     5. It is done where the products that are saved outweigh the nodes that are added.
     """
 
@@ -58,7 +58,7 @@ class SelectExperts(NodePass[_Found]):
     def match(self, node: ir.Node, editor: GraphEditor) -> _Found | Declined | None:
         declined = None
         for mixture in mixtures_at(node):
-            bound = sparsity(mixture.gates, Rows(mixture.gate_axes[-1]), mixture.sizes.experts)
+            bound = sparsity(mixture.gates, SubAxis(mixture.gate_axes[-1]), mixture.sizes.experts)
             if bound is None:
                 continue
             found = _read(node, mixture, bound, editor)
@@ -72,7 +72,7 @@ class SelectExperts(NodePass[_Found]):
         tokens = token_count(mixture.sizes.tokens)
         gates = gates_by_token(at, mixture)
         routing = route(at, gates, mixture.sizes.experts, match.sparsity, tokens)
-        pairs = Pairs(editor, at, region, routing.pairs)
+        pairs = RoutedComputation(editor, at, region, routing.pairs)
         pairs.compute()
         made = pairs.value(mixture.made, mixture.roles)
         others = [*region.others(mixture.made, mixture.roles).values()]
@@ -87,7 +87,7 @@ class SelectExperts(NodePass[_Found]):
 
 
 def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor) -> _Found | Declined | None:
-    region = Region(mixture.sizes)
+    region = ExpertSubgraph(mixture.sizes)
     try:
         region.add(mixture.made, mixture.roles)
     except Refused as refused:
@@ -107,7 +107,7 @@ def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor)
     return _Found(mixture, bound, region)
 
 
-def _is_read_elsewhere(node: ir.Node, region: Region) -> bool:
+def _is_read_elsewhere(node: ir.Node, region: ExpertSubgraph) -> bool:
     """Whether a result that differs by token has a reader outside of the region and the terms of the sum."""
     inside = {*region.steps, node, *(value.producer() for value in node.inputs if value is not None)}
     outputs = [output for step in region.steps.values() for output in step.node.outputs]

@@ -39,7 +39,7 @@ class Normalised:
       x: the tensor that is normalised.
       scale: the factor, of shape [C] up to leading axes of size 1; None for ones.
       bias: the summand, likewise; None for none.
-      attributes: those of the operator: its axis, and epsilon, which is added to the mean square or the variance.
+      attributes: the attributes of the operator: its axis, and epsilon, which is added to the mean square or the variance.
     """
 
     x: ir.Value

@@ -31,7 +31,7 @@ class _Softmax:
 
 
 class FuseSoftmax(NodePass[_Softmax]):
-    """Where s = x - max(x), over the last axis, or for the first rule another one where the operator is faster:
+    """Fuse the formulas of softmax, where s = x - max(x) over the last axis, or for rule 1 another one where the operator is faster.
 
     1. `Exp(s) / sum(Exp(s))` is `Softmax(x)`.
     2. So is `Exp(s) / sum(Where(m, Exp(s), 0))` where x is `Where(m, ·, -inf)` (`jax.nn.softmax` with `where`): what the sum leaves

@@ -36,7 +36,7 @@ class Product:
     weight: ir.Value
 
     def rows(self, columns: Array) -> dict[Hashable, Array]:
-        """For each leaf, the matrix that takes its row to these columns."""
+        """The matrix from the row of each leaf to these columns."""
         result: dict[Hashable, Array] = {}
         taken = self.matrix[:, columns]
         for term in self.operand.terms:
@@ -48,7 +48,7 @@ class Product:
 
 
 def _spread(source: Leaf | Product, columns: Array, matrix: Array) -> dict[Hashable, Array]:
-    """For each leaf, the matrix that takes its row to the product of these columns of `source` with `matrix`."""
+    """The matrix from the row of each leaf to the product of these columns of `source` with `matrix`."""
     if isinstance(source, Product):
         return {leaf: part @ matrix for leaf, part in source.rows(columns).items()}
     if np.array_equal(columns, np.arange(source.width)):
@@ -60,7 +60,7 @@ def _spread(source: Leaf | Product, columns: Array, matrix: Array) -> dict[Hasha
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Term:
-    """For each element of an array, `scale` times the column of `source` that `columns` names."""
+    """The elements of an array, each `scale` times the column of `source` that `columns` names."""
 
     source: Leaf | Product
     columns: Array
@@ -155,7 +155,7 @@ class Affine:
         return {p.weight for p in products if any(leaf in _leaves(t) for t in p.operand.terms)}
 
     def matrices(self) -> dict[Hashable, Array]:
-        """For each leaf, the matrix [width, features] that it is multiplied with.
+        """The matrices [width, features] that the leaves are multiplied with.
 
         Raises:
           UnreadableError: a leaf is added itself.

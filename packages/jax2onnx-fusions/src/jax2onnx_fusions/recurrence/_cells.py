@@ -93,7 +93,7 @@ def _reset_before(body: ScanBody, names: tuple[str, ...], update: Affine, argume
     for gated in argument.affine.matrices():
         if isinstance(gated, Formula):
             reset = _gate(_parts(gated, body.before[0])[0])
-            if reset is not None and gated == Formula.activation("Sigmoid", Formula.of(reset)) * body.row(0):
+            if reset is not None and gated == Formula.activation("Sigmoid", Formula.from_affine(reset)) * body.row(0):
                 yield Cell("GRU", names, (0,), (update, reset, argument.affine), gated=gated)
 
 

@@ -44,7 +44,7 @@ class Formula:
     terms: Mapping[Monomial, Affine]
 
     @classmethod
-    def of(cls, affine: Affine) -> Formula:
+    def from_affine(cls, affine: Affine) -> Formula:
         """A formula without activations."""
         return cls({_ONE: affine})
 

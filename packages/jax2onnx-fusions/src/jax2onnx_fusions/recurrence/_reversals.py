@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = [
     "Reversal",
     "index_taken",
-    "is_reversed_again",
+    "is_reversed_by_readers",
     "reapplied",
     "reversal_above",
     "reversed_axis",
@@ -90,7 +90,7 @@ def _axis_below(view: ir.Node, axis: int) -> int | None:
 
 
 def _operand_axes(view: ir.Node) -> list[int | None] | None:
-    """For each axis of the result of a Transpose, Squeeze or Unsqueeze, that of the operand; None for other nodes."""
+    """The axis of the operand for each axis of the result of a Transpose, Squeeze or Unsqueeze; None for other nodes."""
     if view.op_type not in ("Transpose", "Squeeze", "Unsqueeze") or view.domain:
         return None
     before, after = dims_of(view.inputs[0]), dims_of(view.outputs[0])
@@ -107,7 +107,7 @@ def _operand_axes(view: ir.Node) -> list[int | None] | None:
     return [None if i in axes % len(after) else next(old) for i in range(len(after))]
 
 
-def is_reversed_again(value: ir.Value, axis: int) -> bool:
+def is_reversed_by_readers(value: ir.Value, axis: int) -> bool:
     """Whether all that reads `value` reverses its `axis`, or takes one index of it, perhaps after views."""
     if value.is_graph_output():
         return False
@@ -116,7 +116,7 @@ def is_reversed_again(value: ir.Value, axis: int) -> bool:
         if reversed_axis(node) == axis or (taken is not None and taken[0] == axis):
             continue
         below = _axis_below(node, axis)
-        if below is None or not is_reversed_again(node.outputs[0], below):
+        if below is None or not is_reversed_by_readers(node.outputs[0], below):
             return False
     return True
 

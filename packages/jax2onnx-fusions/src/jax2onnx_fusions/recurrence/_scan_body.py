@@ -79,7 +79,7 @@ class ScanBody:
         return self._row(self.before[index])
 
     def _row(self, leaf: Leaf) -> Formula:
-        return Formula.of(Affine.row(leaf, self.batch, len(self.batch) - 1))
+        return Formula.from_affine(Affine.row(leaf, self.batch, len(self.batch) - 1))
 
     def _scanned(self, whole: ir.Value) -> Formula:
         """The row of `whole` that a step is given, as a formula; where a product was taken out of the loop, of its operand.
@@ -111,7 +111,7 @@ class ScanBody:
         """The row of `whole` as a formula of `value`, whose features are along `axis`."""
         dims = dims_of(value) or ()
         batch = tuple((str(i),) if i != axis and size != 1 else () for i, size in enumerate(dims))
-        row = Formula.of(Affine.row(self._leaf(value, axis), batch, axis))
+        row = Formula.from_affine(Affine.row(self._leaf(value, axis), batch, axis))
         found = SymbolicEvaluator({value: row}, {str(i): size for i, size in enumerate(dims)}).formula(whole)
         over = [names for names in found.frame.batch if names]
         if not found.frame.batch[0] or any(len(names) > 1 for names in over):

@@ -59,7 +59,7 @@ class SymbolicEvaluator:
     def _computed(self, value: ir.Value) -> Formula:
         array = known(value, _LIMIT)
         if array is not None:
-            return Formula.of(Affine.constant(value, array))
+            return Formula.from_affine(Affine.constant(value, array))
         node = value.producer()
         if node is None:
             raise UnreadableError("its step depends on a tensor from outside that is not constant")
@@ -260,7 +260,7 @@ def _joined(evaluator: SymbolicEvaluator, node: ir.Node, value: ir.Value) -> For
     for part, stop in zip(parts, stops, strict=True):
         ends = [(0, 0)] * len(part.shape)
         ends[axis] = (int(stop) - part.shape[axis], int(stops[-1] - stop))
-        padded = Formula.of(part.arranged(functools.partial(np.pad, pad_width=ends), part.batch))
+        padded = Formula.from_affine(part.arranged(functools.partial(np.pad, pad_width=ends), part.batch))
         total = padded if total is None else total + padded
     assert total is not None, "a Concat has operands"
     return total
@@ -304,7 +304,7 @@ def _times(evaluator: SymbolicEvaluator, formula: Formula, matrix: Array, weight
         raise UnreadableError("its step combines features with batches")
     places = np.arange(product.matrix.shape[1]).reshape(shape)
     terms = (Term(product, places, np.ones(shape, np.float32)),) if flat.terms else ()
-    return Formula.of(Affine(terms, (flat.bias @ product.matrix).reshape(shape), over, flat.biases))
+    return Formula.from_affine(Affine(terms, (flat.bias @ product.matrix).reshape(shape), over, flat.biases))
 
 
 def _general_product(evaluator: SymbolicEvaluator, node: ir.Node, _: ir.Value) -> Formula:

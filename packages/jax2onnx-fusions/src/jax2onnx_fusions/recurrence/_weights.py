@@ -59,7 +59,7 @@ def weights_of(cell: Cell, body: ScanBody) -> Weights:
 
 
 def _matrices(cell: Cell, hidden: Hashable) -> list[dict[Hashable, Array]]:
-    """For each gate, the matrices that multiply the row of the input and the hidden state."""
+    """The matrices of each gate that multiply the row of the input and the hidden state."""
     gates = [gate.matrices() for gate in cell.gates]
     if cell.gated is not None:
         gates[-1] = _moved(gates[-1], cell.gated, hidden)

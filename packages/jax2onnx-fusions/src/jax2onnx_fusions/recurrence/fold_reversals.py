@@ -26,7 +26,7 @@ from jax2onnx_fusions.recurrence._results import (
 from jax2onnx_fusions.recurrence._reversals import (
     Reversal,
     index_taken,
-    is_reversed_again,
+    is_reversed_by_readers,
     reapplied,
     reversal_above,
     reversed_axis,
@@ -37,10 +37,10 @@ _OTHER = {"forward": "reverse", "reverse": "forward"}
 
 
 class FoldReversals(GraphPass):
-    """With an LSTM, GRU or RNN, whose results are Y [T, directions, B, H] of all steps and the last states,
+    """Fold reversals of sequences around LSTM, GRU and RNN, whose results are Y [T, directions, B, H] of all steps and the last states.
 
-    1. of a reversed sequence, all readers of whose Y reverse it again or take single steps, is the operator in the
-       other direction, of the sequence itself.
+    1. The operator on a reversed sequence is the operator in the other direction on the sequence itself, where all readers of Y
+       reverse it too or take single steps.
     2. A reversal of a reversal, perhaps with views between, is the sequence itself; a step of a reversed sequence is the
        one counted from the other end.
     3. The step of Y that is computed last is the last hidden state.
@@ -80,7 +80,7 @@ class _TurnOperators(NodePass[Reversal]):
             return None
         if direction_of(node) not in _OTHER:
             return Declined("it reads a reversed sequence in both directions", node)
-        if not is_reversed_again(node.outputs[0], 0):
+        if not is_reversed_by_readers(node.outputs[0], 0):
             return Declined("its results are read in the order of the reversed sequence", node)
         return found
 

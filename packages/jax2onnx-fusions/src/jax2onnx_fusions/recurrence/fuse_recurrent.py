@@ -40,15 +40,14 @@ class _Recurrence:
 
 
 class FuseRecurrent(NodePass[_Recurrence]):
-    """With σ the logistic function and i, f, g, o, r, z, n affine in the step's row of one input and the hidden state h,
-    a Scan whose step is one of
+    """Fuse a Scan to LSTM, GRU or RNN where the target has the operator and prefers it, if the Scan collects only h and its step is one of
 
     1. c ← σ(f)·c + σ(i)·tanh(g); h ← σ(o)·tanh(c)            `LSTM`
     2. h ← (1 - σ(z))·tanh(n) + σ(z)·h, where n contains the product of σ(r) with a part affine in h, or a matrix
        product of σ(r)·h            `GRU`
     3. h ← tanh(n)            `RNN`
 
-    and that collects nothing but h, is that operator where the target has it, and prefers it to the Scan.
+    Here σ is the logistic function, and i, f, g, o, r, z, n are affine in the step's row of one input and the hidden state h.
 
     4. The formulas are compared as polynomials in their activations, so that it does not matter how sums and products
        are ordered or multiplied out; 1 - σ(x) is σ(-x).

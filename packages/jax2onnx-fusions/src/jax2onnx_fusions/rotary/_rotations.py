@@ -71,7 +71,7 @@ class Rotation:
 
 
 def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
-    """The rotation that the Concat `node` ends: of the two rotated halves side by side, or of the rotated pairs stacked."""
+    """Read the rotation that ends in the Concat `node`, which joins the two rotated halves or stacks the rotated pairs."""
     if len(node.inputs) != 2 or node.attributes["axis"].as_int() not in (-1, len(dims_of(node.outputs[0]) or ()) - 1):
         return None
     apart = [_unstacked(value) for value in node.inputs]
@@ -96,7 +96,7 @@ def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | N
             found = _rotation(node, features, cos, sin, is_doubled=True)
             pairs = features.interleaved
             if isinstance(found, Rotation) and (
-                halves.of(cos, pairs=pairs) is None or halves.of(sin, pairs=pairs) is None
+                halves.source(cos, pairs=pairs) is None or halves.source(sin, pairs=pairs) is None
             ):
                 parts = "neighbouring elements" if pairs else "two halves"
                 return Declined(f"the {parts} of the cosines or sines are not known to be equal", node)
@@ -387,8 +387,8 @@ class Unrepeated:
     view: tuple[str, Sequence[int]]
 
 
-#: How the first half of features, or every second one, is had: the value or the constant itself, the node to be repeated for half an
-#: operand, rows of half a table, or the value before it is repeated.
+#: Source of the first half of the features, or of the even ones: the value or the constant itself, the node to be repeated for half
+#: an operand, rows of half a table, or the value before it is repeated.
 Half = ir.Value | ir.Node | Array | LookedUp | Unrepeated
 
 
@@ -398,10 +398,10 @@ class Halves:
     def __init__(self) -> None:
         self._found: dict[tuple[ir.Value, bool], Half | None] = {}
 
-    def of(self, value: ir.Value | None, *, pairs: bool = False) -> Half | None:
-        """How the first half of the features of `value` is had; None unless the second half is known to equal it.
+    def source(self, value: ir.Value | None, *, pairs: bool = False) -> Half | None:
+        """Source of the first half of the features of `value`; None unless the second half is known to equal it.
 
-        With `pairs`, how the features with even numbers are had, unless those with odd numbers are not known to equal them.
+        With `pairs`, source of the even features; None unless the odd ones are known to equal them.
         """
         if value is None:
             return None
@@ -430,7 +430,7 @@ class Halves:
             return maker.inputs[0] if is_doubled else None
         if maker.op_type in ("Split", "Slice") and (found := _looked_up(maker, value, last, pairs)) is not None:
             return found
-        return maker if _keeps_features(maker, last) and self.of(maker.inputs[0], pairs=pairs) is not None else None
+        return maker if _keeps_features(maker, last) and self.source(maker.inputs[0], pairs=pairs) is not None else None
 
 
 def _unrepeated(value: ir.Value) -> Unrepeated | None:

@@ -32,8 +32,9 @@ _HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 class FuseRotaryEmbedding(NodePass[Rotation]):
-    """Where cos and sin are the same for all heads, and the formula is not computed in half precision, which rounds each
-    product before their sum, to another result than a kernel that computes in single precision:
+    """Fuse the rotation of features by cos and sin to `RotaryEmbedding`, where these are the same for all heads.
+
+    Formulas in half precision stay: they round each product before the sum, and a kernel that computes in single precision does not.
 
     1. `concat(x₁·c − x₂·s, x₂·c + x₁·s)`, x₁ and x₂ the halves of x [B, T, N, H], is `RotaryEmbedding` of x as
        [B, T, N · H].
@@ -144,7 +145,7 @@ class _Writer:
         return self._made[value, pairs]
 
     def _new_half(self, node: ir.Node, value: ir.Value, pairs: bool) -> ir.Value:
-        half = self._halves.of(value, pairs=pairs)
+        half = self._halves.source(value, pairs=pairs)
         assert half is not None, "the formula was read only where the halves are equal"
         if isinstance(half, ir.Value):
             return half

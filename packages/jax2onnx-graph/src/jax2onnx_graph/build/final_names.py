@@ -17,7 +17,7 @@ _UNNAMED = re.compile(r"val_\d+")
 
 
 def common_name(weights: Sequence[ir.Value]) -> str:
-    """A name for a constant that is made from several weights: what their paths begin and end with.
+    """A name for a constant that is made from several weights: the common beginning and end of their paths.
 
     `cell.ii.kernel` and `cell.if_.kernel` make `cell.kernel`, `norm.mean` and `norm.var` make `norm`; constants
     without a name of their own count nothing.

@@ -23,7 +23,7 @@ class SortedGroups:
       numbers: int64[rows], the group of each in that order.
       order: int64[rows], the place of each before.
       places: int64[rows], the place that each row gets.
-      lengths: int64[groups], how many rows each group has.
+      lengths: int64[groups], the number of rows of each group.
     """
 
     numbers: Value
@@ -38,7 +38,7 @@ def sorted_groups(builder: GraphBuilder, numbers: Value, groups: int) -> SortedG
     Args:
       builder: writes the nodes.
       numbers: int64[rows], the group of each row.
-      groups: how many there are; their numbers begin with 0.
+      groups: the number of groups, which are numbered from 0.
     """
     (count,) = builder.known_dims(numbers)
     every = builder.ints([count]) if isinstance(count, int) else builder.op.Shape(numbers)
@@ -63,7 +63,7 @@ def split_rows(builder: GraphBuilder, rows: Value, lengths: Value, count: int, a
     Args:
       builder: writes the nodes.
       rows: the rows of the first run, then those of the second, and so on.
-      lengths: int64[count], how many rows each run has; they add up to the number of rows.
+      lengths: int64[count], the number of rows of each run; they add up to the number of rows.
       count: the number of runs.
       axis: the axis of the rows.
     """
@@ -87,7 +87,7 @@ def grouped_product(builder: GraphBuilder, runs: Sequence[Value], matrices: Valu
       runs: [rows, k] each; a run may have no rows.
       matrices: [groups, k, n], of the element type of the rows, constants of any; there may be more runs than groups, which
         have no matrix.
-      lengths: int64, how many rows each run has.
+      lengths: int64, the number of rows of each run.
     """
     groups, _, columns = builder.known_dims(matrices)
     assert isinstance(groups, int), "the number of groups is known"

@@ -20,7 +20,7 @@ class HeldResult:
     """A result of the exported function that a value holds.
 
     Attributes:
-      result: what was given to `add_origin`.
+      result: the result that was given to `add_origin`.
       axes: the axes of the value in the order of the result, if it holds the result in another layout; None if not.
     """
 
@@ -47,7 +47,7 @@ def share_origins(old: ir.Value, new: ir.Value, axes: Sequence[int] | None = Non
 
 
 def permute_origins(value: ir.Value, axes: Sequence[int]) -> None:
-    """Record that the value holds its results in another layout: with its axes in this order, it is what it was before."""
+    """Record that the value holds its results transposed: with its axes in this order, it is the value before."""
     if held := origins_of(value):
         value.meta[_KEY] = tuple(_in_layout(one, axes) for one in held)
 

@@ -64,7 +64,7 @@ def solutions(text: str, symbol: str, tried: Array, sizes: Mapping[str, int]) ->
       text: the comparison.
       symbol: the symbol.
       tried: the sizes to try, of type int64.
-      sizes: those of the other symbols.
+      sizes: the sizes of the other symbols.
 
     Returns:
       Those of `tried` that fit, in their order.

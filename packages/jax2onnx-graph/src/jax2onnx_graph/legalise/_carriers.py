@@ -54,7 +54,7 @@ class Carrier(NamedTuple):
 
 _CARRYING_INTEGERS = (T.UINT8, T.INT8, T.INT32, T.UINT32, T.INT64, T.UINT64)
 _CARRYING_FLOATS = (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.DOUBLE)
-"""In order of preference: these have the most kernels."""
+"""Types in order of preference: the first have the most kernels."""
 
 
 def use_of(key: str, variable: str, opset: int) -> ValueUse | None:

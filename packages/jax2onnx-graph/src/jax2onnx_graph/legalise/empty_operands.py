@@ -26,7 +26,7 @@ class _Operator:
 
     Attributes:
       operands: the indices of the operands that must not be empty.
-      unusual: those of operands with which its results would be others; nodes that have them stay.
+      unusual: the indices of operands that change its results for empty operands; nodes that have them stay.
       results: writes its results for empty operands, from its node.
     """
 

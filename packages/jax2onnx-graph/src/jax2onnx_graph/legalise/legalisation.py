@@ -1,4 +1,4 @@
-"""`Legalisation`: the kernels of a runtime, and the ways to write what has none by what has."""
+"""`Legalisation`: the kernels of a runtime, and decompositions of operators without a kernel."""
 
 from __future__ import annotations
 

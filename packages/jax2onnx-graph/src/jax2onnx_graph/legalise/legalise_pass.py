@@ -95,7 +95,9 @@ class _Legaliser:
                 continue
             rewrite = self._how.find_rewrite(key, dtype) if variable == found.main else None
             if rewrite is not None:
-                if not self._how.is_small_enough(key, self._magnitudes.of_all(_values_of(node, found, variable))):
+                if not self._how.is_small_enough(
+                    key, self._magnitudes.common_magnitude(_values_of(node, found, variable))
+                ):
                     self._rewrite(editor, node, rewrite, dtype)
                     return
                 continue

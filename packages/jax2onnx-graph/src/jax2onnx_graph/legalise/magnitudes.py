@@ -73,20 +73,20 @@ class Magnitudes:
     def __init__(self) -> None:
         self._known: dict[ir.Value, Magnitude] = {}
 
-    def of(self, value: ir.Value) -> Magnitude:
+    def magnitude(self, value: ir.Value) -> Magnitude:
         """The bounds of a value."""
         known = self._known.get(value)
         if known is None:
             known = self._known[value] = self._of_constant(value)
         return known
 
-    def of_all(self, values: Iterable[ir.Value | None]) -> Magnitude:
+    def common_magnitude(self, values: Iterable[ir.Value | None]) -> Magnitude:
         """The bounds that hold for all of several values."""
-        found = [self.of(value) for value in values if value is not None]
+        found = [self.magnitude(value) for value in values if value is not None]
         return Magnitude(max((m.limit for m in found), default=0), all(m.is_size for m in found))
 
     def note(self, node: ir.Node) -> None:
-        """Record what follows from a node for its results."""
+        """Record the bounds of the results of a node."""
         for index, output in enumerate(node.outputs):
             if output.dtype in (ir.DataType.INT64, ir.DataType.INT32):
                 found = self._of_result(node, index)
@@ -100,17 +100,17 @@ class Magnitudes:
         if op_type == "Constant" and "value" in node.attributes:
             return _of_array(node.attributes["value"].as_tensor())
         if op_type == "Cast" and operands[0] is not None:
-            return _cast(self.of(operands[0]), operands[0].dtype, node.outputs[0].dtype)
+            return _cast(self.magnitude(operands[0]), operands[0].dtype, node.outputs[0].dtype)
         values = [operands[i] for i in value_inputs(op_type, len(operands), index)]
         if not values:
             return _UNKNOWN
-        use, known = value_use(operator_key(node)), self.of_all(values)
+        use, known = value_use(operator_key(node)), self.common_magnitude(values)
         if use in (ValueUse.MOVE, ValueUse.ORDER):
             return known
         if use not in (ValueUse.RING, ValueUse.VALUE) or op_type in _UNBOUNDED or not known.is_size:
             return _UNKNOWN
         limit = _LIMITS.get(op_type)
-        limits = [self.of(value).limit for value in values if value is not None]
+        limits = [self.magnitude(value).limit for value in values if value is not None]
         return Magnitude(_UNKNOWN.limit if limit is None else limit(limits), True)
 
     def _of_constant(self, value: ir.Value) -> Magnitude:

@@ -37,7 +37,7 @@ class Loss(NamedTuple):
 
 
 class RepairsPass(GraphPass):
-    """Put right what kernels lose.
+    """Restore the parts of operators' meanings that kernels lose.
 
     1. Behind an operator among `losses` that the target does not guarantee the property for stands its repair.
     """
@@ -66,7 +66,7 @@ def with_nan(b: GraphBuilder, operands: list[ir.Value], result: ir.Value) -> ir.
     Args:
       b: writes the nodes.
       operands: the operands, floats that broadcast to the result; known constants without NaN are left out.
-      result: what the kernel gives.
+      result: the result of the kernel.
     """
     dims = b.dims(result)
     for value in operands:

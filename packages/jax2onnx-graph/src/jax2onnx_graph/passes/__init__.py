@@ -12,6 +12,7 @@ from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPa
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.schedule import ContributedPass, ScheduledPass, make_pass, schedule
+from jax2onnx_graph.passes.structural.absorb_transposes import AbsorbTransposes
 from jax2onnx_graph.passes.structural.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.structural.concat_views import ConcatViews
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
@@ -30,9 +31,8 @@ from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.merge_stacks import MergeStacks
 from jax2onnx_graph.passes.structural.merge_states import MergeStates
-from jax2onnx_graph.passes.structural.order_features import OrderFeatures
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
-from jax2onnx_graph.passes.structural.select_early import SelectEarly
+from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite.pass_base import GraphPass, NodePass, NotFormed, Phase
 from jax2onnx_graph.targets import Target
@@ -80,8 +80,8 @@ def structural_passes() -> list[ContributedPass]:
         FoldFlags,
         FoldTransposes,
         AttentionLayout,
-        OrderFeatures,
-        SelectEarly,
+        AbsorbTransposes,
+        SinkSelections,
         ConcatViews,
         MergeReductions,
         MergeStates,
@@ -99,7 +99,7 @@ def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] 
 
     Args:
       model: the model, modified in place.
-      target: what it is made for.
+      target: the target that the model is made for.
       passes: the passes, those of this distribution unless given.
 
     Raises:
@@ -136,7 +136,7 @@ class _Pipeline:
     """A model on its way through the passes.
 
     Attributes:
-      not_formed: what each pass left alone when it ran last.
+      not_formed: the formulas that each pass left alone when it ran last.
     """
 
     def __init__(self, model: ir.Model, simplifying: Sequence[ScheduledPass]) -> None:

@@ -1,4 +1,4 @@
-"""The order of passes: by phases, and within a phase by what each pass names as `after`."""
+"""The order of passes: by phases, and within a phase by the passes that each names as `after`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def schedule(
 
     Args:
       passes: the passes.
-      target: what they are made for.
+      target: the target that they are made for.
       notes: gets a sentence about each pass that cannot be made, and is left out.
 
     Raises:

@@ -287,7 +287,7 @@ class GraphEditor:
         self.modified = True
 
     def finish(self) -> bool:
-        """Remove what was discarded; returns whether the graph was modified."""
+        """Remove discarded nodes; returns whether the graph was modified."""
         if self._dead:
             self.graph.remove(self._dead)
             self._dead = {}

@@ -53,7 +53,7 @@ class NotFormed:
     """A formula that a pass left as it is.
 
     Attributes:
-      operators: what the pass would have made of it: "Attention"; see `GraphPass.forms`.
+      operators: the operators that the pass would have made: "Attention"; see `GraphPass.forms`.
       place: the user's line where the model keeps lines, else the name of the node.
       reason: why, as the end of a sentence.
     """
@@ -79,7 +79,7 @@ class GraphPass(ir.passes.InPlacePass):
         `Phase.FUSE`, and where it names none, in `Phase.FINISH`.
       after: the passes that have to run before it, of whichever distribution, in the same phase or an earlier one.
       visits_subgraphs: whether `rewrite_graph` is called for the subgraphs of a graph, too, once for each, after the graph.
-      forms: what the pass makes of a formula, for the user: "A bidirectional recurrence"; the operators of `produces`, or
+      forms: the result of the pass, for the user: "A bidirectional recurrence"; the operators of `produces`, or
         the name of the pass, where it is empty.
       declined: the nodes that the last run left alone, with reasons.
     """

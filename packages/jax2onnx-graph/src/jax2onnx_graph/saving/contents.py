@@ -22,7 +22,7 @@ class Contents:
     def __init__(self) -> None:
         self._known: dict[int, tuple[ir.TensorProtocol, Content]] = {}  # the tensor too, so that its id stays its own
 
-    def of(self, tensor: ir.TensorProtocol) -> Content:
+    def content(self, tensor: ir.TensorProtocol) -> Content:
         """The content of a tensor, which is read block by block; a layout that is changed lazily is changed."""
         if id(tensor) not in self._known:
             digest = hashlib.sha256()

@@ -95,7 +95,7 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 
 
 def _mode(path: Path) -> int | None:
-    """Type and permissions of what a path leads to, None if nothing is there."""
+    """The type and permissions of the file or directory at a path; None if there is none."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -33,7 +33,7 @@ class PackedModel:
     arrays: Mapping[str, Array]
 
     @classmethod
-    def of(cls, model: ir.Model) -> PackedModel:
+    def from_model(cls, model: ir.Model) -> PackedModel:
         """Pack a model. A weight whose memory looks like a file's is not copied; a model with absent weights cannot be packed."""
         tensors = large_tensors(model)
         segments = {name: (0, tensor.nbytes) for name, tensor in tensors.items()}

@@ -169,7 +169,7 @@ def save_sharing_weights(
 
 @contextlib.contextmanager
 def _present(folder: Path) -> Iterator[None]:
-    """Inside, the folder exists; one that was made for it is removed if what is inside fails."""
+    """Make a folder that exists during the block; one that was made here is removed if the block fails."""
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
@@ -205,7 +205,7 @@ def _save_together(
     models: Sequence[tuple[Destination, ir.Model]], beside: Mapping[Destination, Sequence[Piece]]
 ) -> None:
     large, known = [large_tensors(model) for _, model in models], Contents()
-    contents = [{name: known.of(tensor) for name, tensor in tensors.items()} for tensors in large]
+    contents = [{name: known.content(tensor) for name, tensor in tensors.items()} for tensors in large]
     different = {contents[i][name]: tensor for i, tensors in enumerate(large) for name, tensor in tensors.items()}
     data_pieces, segments = lay_out(different)
     modes = [destination.mode for destination, _ in models if destination.mode is not None]

@@ -33,7 +33,7 @@ _ELEMENTS = {
 
 
 class _Place(NamedTuple):
-    """Where a tensor is: its file, and its first byte there."""
+    """The location of a tensor: its file, and its first byte there."""
 
     file: Path
     start: int
@@ -119,7 +119,7 @@ def _entry(entry: Mapping[str, object], start: int, size: int) -> tuple[WeightTy
     """The type of a tensor and the place of its first byte.
 
     Args:
-      entry: what the header says of it.
+      entry: its entry in the header.
       start: the end of the header, from which places are counted.
       size: the bytes of the file.
 

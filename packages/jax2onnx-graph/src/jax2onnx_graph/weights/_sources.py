@@ -64,7 +64,7 @@ class ArrayLike(Protocol):
 
 @runtime_checkable
 class _ArrayHolder(Protocol):
-    """What JAX takes for the array that it holds, such as a variable of Flax."""
+    """An object that JAX converts to the array that it holds, such as a variable of Flax."""
 
     def __jax_array__(self) -> ArrayLike: ...
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes import structural_passes
-from jax2onnx_graph.passes.structural.select_early import SelectEarly
+from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
 from jax2onnx_graph.targets import standard_target
 from onnx.reference import ReferenceEvaluator
 
@@ -201,7 +201,7 @@ def test_selections_that_move_wherever_they_can_select_the_same(limited, seed):
             random.grow()
     model = random.model()
     before, feeds = ir.to_proto(model), random.feeds()
-    SelectEarly(eager)(model)
+    SinkSelections(eager)(model)
     after = ir.to_proto(model)
     onnx.checker.check_model(after, full_check=True)
     for want, got in zip(*(ReferenceEvaluator(m).run(None, feeds) for m in (before, after)), strict=True):

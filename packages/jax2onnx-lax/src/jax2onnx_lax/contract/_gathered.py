@@ -37,8 +37,8 @@ class GatheredMatrices:
     dims: Dims
 
     @staticmethod
-    def of(ctx: Context, value: Value) -> GatheredMatrices | None:
-        """The matrices that an operand takes; None where it is no Gather of them."""
+    def from_operand(ctx: Context, value: Value) -> GatheredMatrices | None:
+        """Read an operand as a Gather of matrices; None where it is none."""
         gather = operation(value, "Gather")
         if gather is None or gather.attributes.get_int("axis", 0) != 0:
             return None
@@ -49,7 +49,7 @@ class GatheredMatrices:
 
     @property
     def rank(self) -> int:
-        """How many axes of the operand are rows."""
+        """The number of axes of the operand that are rows."""
         return len(self.dims)
 
 
@@ -131,7 +131,7 @@ def gathered_product(
 
 
 def _checked(ctx: Context, gathered: GatheredMatrices, table: Dims) -> int:
-    """How many matrices there are; declines where a copy of a matrix for each row is the better form, or not all is known of them."""
+    """The number of matrices; declines where a copy of a matrix for each row is the better form, or sizes are unknown."""
     sizes = [dim for dim in table if isinstance(dim, int)]
     if len(sizes) != len(table) or not 1 < sizes[0] <= _MOST_MATRICES or 0 in sizes:
         ctx.decline("there are too many gathered matrices for one product each, or their sizes are not known")

@@ -235,7 +235,7 @@ def _pad_by_expression(ctx: Context, x: Value, padding: Sequence[tuple[Dim, Dim]
 
 
 def _crop(ctx: Context, x: Value, padding: Pairs) -> Value:
-    """The operand without what negative padding cuts off."""
+    """The operand without the elements that negative padding cuts off."""
     dims = list(ctx.known_dims(x))
     cut = [i for i, pair in enumerate(padding) if min(pair) < 0]
     if not cut:
@@ -274,7 +274,7 @@ def _conv_transpose(
     ctx: Context, x: Value, kernel: Value, window: _Window, sizes: Sequence[int], padding: Pairs, groups: int,
     dims: Dims,
 ) -> Value:  # fmt: skip
-    """Each input element adds the flipped kernel to the output; what JAX does not pad is cut off."""
+    """Each input element adds the flipped kernel to the output; borders that JAX does not pad are cut off."""
     full = [(size - 1) * dilation for size, dilation in zip(sizes, window.rhs_dilation, strict=True)]
     cuts = [(overlap - low, overlap - high) for overlap, (low, high) in zip(full, padding, strict=True)]
     missing = [(max(0, -low), max(0, -high)) for low, high in cuts]

@@ -108,7 +108,7 @@ def dot_general_of_gathered_matrices(
     if isinstance(precision, lax.DotAlgorithmPreset):
         ctx.decline("an algorithm is asked for")
     (contracted, batch), values, out = dimension_numbers, (lhs, rhs), ctx.avals_out[0]
-    found = [GatheredMatrices.of(ctx, value) for value in values]
+    found = [GatheredMatrices.from_operand(ctx, value) for value in values]
     side = 1 if found[1] is not None else 0
     gathered, data = found[side], values[1 - side]
     multiplied = _multiplied_in(ctx.dtype(lhs), ctx.dtype(rhs), out.dtype)

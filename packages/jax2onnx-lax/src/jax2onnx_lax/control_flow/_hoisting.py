@@ -1,4 +1,4 @@
-"""Dividing a scan: what its inputs alone decide is computed before it, what only its results need after it, for all steps at once."""
+"""Loop fission of a scan: equations that read only its inputs run before it, those that only its results need after it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
 
     Args:
       jaxpr: the body.
-      num_consts: how many of its operands are constants; they come first.
-      num_carry: how many of them are the carry; the slices of the inputs follow.
+      num_consts: the number of its operands that are constants; they come first.
+      num_carry: the number of operands that are the carry; the slices of the inputs follow.
       operands: the avals of the scan's operands.
     """
     split = _split(jaxpr, num_consts, num_carry)
@@ -81,8 +81,8 @@ def adds_weighted_products(jaxpr: Jaxpr, num_consts: int, num_carry: int, states
 
     Args:
       jaxpr: the body.
-      num_consts: how many of its operands are constants; they come first.
-      num_carry: how many of them are the carry.
+      num_consts: the number of its operands that are constants; they come first.
+      num_carry: the number of operands that are the carry.
       states: the positions in the carry of values that change, and are no counters.
     """
     inner, _ = open_jaxpr(jaxpr)

@@ -49,7 +49,7 @@ class _Write:
     Attributes:
       eqn: the equation.
       place: the position of the array in the carry.
-      row: what is written.
+      row: the value that is written.
       axis: the axis along which rows lie.
       index: which row.
     """
@@ -83,7 +83,7 @@ def scan_of_rows(scan: ScanOfRows, starts: Mapping[int, int], operands: Sequence
     if not any(_indexes_rows(eqn) for eqn in open_jaxpr(scan.jaxpr)[0].eqns):
         return None
     flat = dataclasses.replace(scan, jaxpr=_flat(scan.jaxpr))
-    found = _Rows.of(flat, starts)
+    found = _RowAccess.from_scan(flat, starts)
     if not found.reads and not found.writes:
         return None
     return jax.make_jaxpr(found.compute)(*operands)
@@ -124,7 +124,7 @@ def _value(env: _Env, atom: Atom) -> jax.Array:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Rows:
+class _RowAccess:
     """A scan with the equations of its body that index rows by its counter.
 
     Attributes:
@@ -139,20 +139,22 @@ class _Rows:
     counters: frozenset[int] = frozenset()
 
     @staticmethod
-    def of(scan: ScanOfRows, starts: Mapping[int, int]) -> _Rows:
+    def from_scan(scan: ScanOfRows, starts: Mapping[int, int]) -> _RowAccess:
         inner = open_jaxpr(scan.jaxpr)[0]
         body = LoopBody.analyse(scan.jaxpr, scan.num_consts, scan.num_carry)
         first = scan.num_consts
         counters = {inner.invars[first + k]: Counter(starts[k], scan.length) for k in body.counters if k in starts}
         if not counters or scan.reverse:
-            return _Rows(scan, [], [])
-        indices = Indices.of(inner, counters)
+            return _RowAccess(scan, [], [])
+        indices = Indices.from_body(inner, counters)
         outside = [*range(first), *(first + k for k in sorted(body.invariant))]
         sources = {inner.invars[i]: i for i in outside}
         carry = {inner.invars[first + k]: k for k in range(scan.num_carry) if k not in body.invariant | body.counters}
         reads = [_read_of(eqn, indices, sources) for eqn in inner.eqns]
         writes = [_write_of(eqn, indices, carry, inner) for eqn in inner.eqns]
-        return _Rows(scan, [x for x in reads if x is not None], [x for x in writes if x is not None], body.counters)
+        return _RowAccess(
+            scan, [x for x in reads if x is not None], [x for x in writes if x is not None], body.counters
+        )
 
     def compute(self, *operands: jax.Array) -> list[jax.Array]:
         """The results of the scan."""

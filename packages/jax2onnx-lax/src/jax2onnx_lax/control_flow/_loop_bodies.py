@@ -20,7 +20,7 @@ __all__ = ["IterationResults", "LoopBody", "counter_after", "emit_loop"]
 
 @dataclasses.dataclass(frozen=True)
 class LoopBody:
-    """The body of a loop, and what it does to each value of the carry.
+    """The body of a loop, with its effect on each value of the carry.
 
     Attributes:
       jaxpr: the body; the first of its results are the next carry.
@@ -51,7 +51,7 @@ class LoopBody:
         return LoopBody(jaxpr, num_carry, invariant, counters)
 
     @staticmethod
-    def of(ctx: Context, jaxpr: Jaxpr, first: int, num_carry: int) -> LoopBody:
+    def attempted(ctx: Context, jaxpr: Jaxpr, first: int, num_carry: int) -> LoopBody:
         """The analysed body; one that carries all values where the analysis fails. The arguments are those of `analyse`."""
         found = ctx.attempt(lambda: LoopBody.analyse(jaxpr, first, num_carry), "the analysis of the carry")
         return found or LoopBody(jaxpr, num_carry, frozenset(), frozenset())
@@ -141,13 +141,13 @@ def emit_loop(
     iteration = body.input("iteration", np.int64, ())
     if count is not None:
         set_range(iteration, 0, value_bounds(ctx, count)[1] - 1)
-    go_on = body.input("condition", np.bool_, ())
+    own_condition = body.input("condition", np.bool_, ())
     states = [body.input_for(aval, "carry") for aval in avals]
-    again, new, stacked = step(body, iteration, states)
+    next_condition, new, stacked = step(body, iteration, states)
     outputs = len(new) + len(stacked)
     if not outputs:
         return ()
-    graph = body.graph([go_on if again is None else again, *new, *stacked])
+    graph = body.graph([own_condition if next_condition is None else next_condition, *new, *stacked])
     if condition is None:  # may be left out, but not every reader takes that for true
         condition = ctx.constant(np.array(True))
     return ctx.op.several("Loop", count, condition, *init, body=graph, outputs=outputs)

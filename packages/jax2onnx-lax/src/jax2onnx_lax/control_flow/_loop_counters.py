@@ -30,7 +30,7 @@ class Index:
 
     Attributes:
       sign: 1 or -1; 0 for a number.
-      offset: what is added.
+      offset: the summand.
       counter: the counter's values.
     """
 
@@ -83,8 +83,8 @@ class Indices:
         self._known: dict[Var, _Known] = {}
 
     @staticmethod
-    def of(inner: jax.extend.core.Jaxpr, counters: Mapping[Var, Counter]) -> Indices:
-        """Those of a body with counters, all of which step alike."""
+    def from_body(inner: jax.extend.core.Jaxpr, counters: Mapping[Var, Counter]) -> Indices:
+        """Find the indices in a body with counters, all of which step alike."""
         (start, length), *_ = counters.values()
         found = Indices(Counter(start, length))
         for var, counter in counters.items():

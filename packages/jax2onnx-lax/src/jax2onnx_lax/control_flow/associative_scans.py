@@ -66,7 +66,7 @@ def long_associative_scan(
 
     given = [jnp.flip(x, axis) for x in arrays] if reverse else arrays
     scan = _AssociativeScan(combine, axis)
-    found = scan.of(given, length) if is_static(length) else scan.of_symbolic_length(given, length)
+    found = scan.scan(given, length) if is_static(length) else scan.of_symbolic_length(given, length)
     return Replacement(jax.tree_util.tree_unflatten(tree, [jnp.flip(y, axis) for y in found] if reverse else found))
 
 
@@ -85,8 +85,8 @@ class _AssociativeScan:
     combine: Callable[[_Arrays, _Arrays], _Arrays]
     axis: int
 
-    def of(self, arrays: _Arrays, length: Dim) -> _Arrays:
-        """The scan over this many elements."""
+    def scan(self, arrays: _Arrays, length: Dim) -> _Arrays:
+        """Compute the scan over this many elements."""
         if is_static(length) and length <= _MOST_RECURSIVE:
             found: _Arrays = lax.associative_scan(self.combine, arrays, axis=self.axis)
             return found
@@ -106,8 +106,8 @@ class _AssociativeScan:
         if any(map(is_differentiated, traced)):  # around the operation, where no rule for a derivative sees them
             return self.one_by_one(*arrays)
         if traced:
-            return self.of(arrays, length)
-        prefixes = jax.custom_jvp(lambda *xs: self.of(list(xs), length))
+            return self.scan(arrays, length)
+        prefixes = jax.custom_jvp(lambda *xs: self.scan(list(xs), length))
         prefixes.defjvp(functools.partial(jax.jvp, self.one_by_one))
         found: _Arrays = prefixes(*arrays)
         return found
@@ -135,7 +135,7 @@ class _AssociativeScan:
         return lax.while_loop(lambda state: state[0] < length, double, (jnp.ones((), places.dtype), arrays))[1]
 
     def in_blocks(self, arrays: _Arrays, length: Dim) -> _Arrays:
-        """Blocks of consecutive elements side by side: first what each block makes, then the prefixes within the blocks.
+        """Scan blocks of consecutive elements side by side: first the reduction of each block, then the prefixes within the blocks.
 
         The last block is filled with copies of the last element, which no prefix that is kept contains.
         """
@@ -146,7 +146,7 @@ class _AssociativeScan:
         first, rest = [x[0] for x in rows], [x[1:] for x in rows]
 
         ends = lax.scan(lambda state, row: (self.combine(state, row), None), first, rest)[0]
-        whole = self.of(ends, count) if is_static(count) else self.doubled(ends, count)
+        whole = self.scan(ends, count) if is_static(count) else self.doubled(ends, count)
         before = [jnp.take(y, jnp.maximum(blocks - 1, 0), self.axis, mode="clip") for y in whole]
         first = self._where(blocks > 0, self.combine(before, first), first)
         others = lax.scan(self._step, first, rest)[1]

@@ -21,7 +21,7 @@ from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._value_bounds import value_bounds
 from jax2onnx_lax.indexing._value_facts import set_range
-from jax2onnx_lax.recurrence._in_order import IN_ORDER
+from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
 from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
 __all__ = ["composites", "rules"]
@@ -77,7 +77,7 @@ def scan(
     """
     num_consts, num_carry = scan_counts(params, len(operands))
     whole = _Scan(
-        ctx, LoopBody.of(ctx, jaxpr, num_consts, num_carry), operands[:num_consts],
+        ctx, LoopBody.attempted(ctx, jaxpr, num_consts, num_carry), operands[:num_consts],
         operands[num_consts : num_consts + num_carry], operands[num_consts + num_carry :], length, reverse,
     )  # fmt: skip
     if is_static(length) and length == 0:
@@ -160,8 +160,8 @@ def scan_of_indexed_rows(
     return ctx.inline(traced, *operands)
 
 
-@rules.lower(IN_ORDER, physical=True)
-def scan_in_order(ctx: Context, *operands: Value, num_carry: int, divided: bool) -> Sequence[Value]:
+@rules.lower(SEQUENTIAL, physical=True)
+def scan_sequentially(ctx: Context, *operands: Value, num_carry: int, divided: bool) -> Sequence[Value]:
     """A scan in which no linear recurrence is looked for, as it is part of the computation of one."""
     jaxpr, inputs = ctx.body
     inner, consts = open_jaxpr(jaxpr)
@@ -201,7 +201,7 @@ class _Scan:
         return [*carry, *(ctx.concat([ctx.unsqueeze(y, [0]) for y in column], 0) for column in columns)]
 
     def divided(self, num_consts: int) -> Sequence[Value]:
-        """An ONNX Scan of what the carry needs; the rest of the body is computed before and after it, for all steps at once."""
+        """Emit an ONNX Scan of the equations that the carry needs; the rest of the body runs before and after it, for all steps at once."""
         ctx, body = self.ctx, self.body
         parts = ctx.attempt(
             lambda: hoist(body.jaxpr, num_consts, body.num_carry, ctx.avals_in), "the division of the body"
@@ -211,7 +211,7 @@ class _Scan:
         made = ctx.inline(parts.before, *self.consts, *self.xs)
         consts = [*self.consts, *made[: parts.num_invariant]]
         xs = [*(self.xs[i] for i in parts.kept), *made[parts.num_invariant :]]
-        body = LoopBody.of(ctx, parts.body, len(consts), self.body.num_carry)
+        body = LoopBody.attempted(ctx, parts.body, len(consts), self.body.num_carry)
         results = dataclasses.replace(self, body=body, consts=consts, xs=xs).as_scan()
         carry, stacked = results[: body.num_carry], results[body.num_carry :]
         rows = open_jaxpr(body.jaxpr)[0].outvars[body.num_carry :]

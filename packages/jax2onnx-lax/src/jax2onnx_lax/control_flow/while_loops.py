@@ -24,7 +24,7 @@ def while_loop(
     """A Loop over the carry; without a condition where the number of iterations is known when it starts."""
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     consts, init = rest[:body_nconsts], rest[body_nconsts:]
-    body = LoopBody.of(ctx, body_jaxpr, body_nconsts, len(init))
+    body = LoopBody.attempted(ctx, body_jaxpr, body_nconsts, len(init))
     found = ctx.attempt(
         lambda: _counter_and_bound(ctx, cond_jaxpr, cond_consts, init, body), "the analysis of the condition"
     )

@@ -86,7 +86,7 @@ def bitcast_convert_type(ctx: Context, x: Value, **_: object) -> Value:
 
 
 def _narrow(ctx: Context, x: Value, source: Dtype, target: Dtype) -> Value:
-    """Between signed and unsigned integers of the same width below 8 bits; what else they mean is not defined."""
+    """Convert between signed and unsigned integers of the same width below 8 bits."""
     if _bits(source) != _bits(target):
         ctx.decline(f"bitcast between {source} and {target}")
     wide = ctx.cast(x, np.uint8 if unsigned(source) == source else np.int8)
@@ -143,7 +143,7 @@ def _from_bits(ctx: Context, x: Value, target: Dtype) -> Value:
 
 
 def _fraction_of_one_exponent(ctx: Context, x: Value, form: _Format) -> Value | None:
-    """m where `x` is (m | bits of 1.0) and m is too small to reach the exponent: how random numbers are made."""
+    """m where `x` is (m | bits of 1.0) and m is too small to reach the exponent, as random numbers are made."""
     joined = operation(x, "BitwiseOr")
     for fraction, one in (joined.inputs, joined.inputs[::-1]) if joined is not None else ():
         shifted = operation(fraction, "BitShift")
@@ -191,7 +191,7 @@ def _float_fields(x: Array, *, wide: Dtype) -> tuple[Array, Array]:
 
 
 def _assemble(x: Array, exponent: Array, fraction: Array) -> Array:
-    """The bit pattern: 2^m (e + bias - 1) + |x| / 2^e * 2^m as integers, then what is not finite, then the sign."""
+    """The bit pattern: 2^m (e + bias - 1) + |x| / 2^e * 2^m as integers, then infinities and NaN, then the sign."""
     form = _format(x.dtype)
     code = (exponent + (form.bias - 1)) * (1 << form.mantissa) + fraction
     code = jnp.where(jnp.abs(x) == np.inf, code.dtype.type(form.infinity), code)

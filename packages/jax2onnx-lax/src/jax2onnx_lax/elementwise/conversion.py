@@ -126,7 +126,7 @@ def reduce_precision(ctx: Context, x: Value, *, exponent_bits: int, mantissa_bit
 
 
 def _reduce_precision(x: Array, *, wide: DtypeLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Round to nearest even at `mantissa_bits`, overflow to infinity, flush what has no normal exponent to zero."""
+    """Round to nearest even at `mantissa_bits`, overflow to infinity, flush subnormal numbers to zero."""
     info = jnp.finfo(x.dtype)
     y = x.astype(wide)
     if mantissa_bits < info.nmant:

@@ -40,7 +40,7 @@ class ScatterTask:
       batching: operand axis → the batch name that it follows.
       batch_rank: the number of axes of the batch.
       is_single: whether the batch has one element.
-      mode: what happens to indices out of range; PROMISE leaves them to an operator that refuses them.
+      mode: the treatment of indices out of range; PROMISE leaves them to an operator that refuses them.
       reduction: ONNX's name for how updates are combined with the operand; "none" replaces.
       valid: which updates count, over the batch; None for all.
     """
@@ -205,7 +205,7 @@ def may_drop(ctx: Context, task: ScatterTask, start: StartIndex) -> bool:
 
 
 def neutralise(ctx: Context, task: ScatterTask) -> ScatterTask:
-    """The task with the updates of a reduction that do not count replaced by what changes nothing."""
+    """The task with updates out of range replaced by the neutral element of the reduction."""
     if task.valid is None or task.reduction == "none":
         return task
     updates, axis_names = task.updates.value, task.updates.axis_names

@@ -61,7 +61,7 @@ def resolve_out_of_bounds(
     Args:
       ctx: the context of the rule.
       start: the indices and the range they may be in.
-      mode: what JAX does with indices out of range; only FILL_OR_DROP asks which these are.
+      mode: JAX's treatment of indices out of range; only FILL_OR_DROP asks which these are.
       native: the operator counts negative indices from the end itself, and refuses what is out of range.
 
     Returns:
@@ -151,7 +151,7 @@ def window_positions(
     Args:
       ctx: the context of the rule.
       value: the start indices.
-      axis_names: the axes of the result: those of the batch, then those of windows.
+      axis_names: the axes of the result: batch axes, then window axes.
       batch_rank: the number of axes of the batch.
       window: the axis of these indices' own window; None where it has size 1.
       size: the size of that window.

@@ -1,4 +1,4 @@
-"""Between which dimensions the elements of an array of integers are known to be."""
+"""Bounds, as dimensions, on the elements of arrays of integers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def value_bounds(ctx: Context, value: Value, depth: int = _DEPTH) -> Bounds:
     Args:
       ctx: the context of the rule.
       value: an array of integers or booleans.
-      depth: how many more operators may be looked through.
+      depth: the number of further operators that may be looked through.
 
     Returns:
       The limits of the dtype where nothing else is known.

@@ -90,7 +90,7 @@ def from_end(bound: Dim, extent: Dim, at_end: int) -> Dim:
     Args:
       bound: `extent - n` or `max(0, extent - n)`, where Slice stops at 0 by itself, become `-n`; others are kept.
       extent: the size of the axis.
-      at_end: what is written for `extent` itself; 0 keeps it.
+      at_end: the value that is written for `extent` itself; 0 keeps it.
     """
     if isinstance(bound, int) or isinstance(extent, int):
         return bound
@@ -166,7 +166,7 @@ def take_windows(
       x: the operand.
       places: the axis of `x` of each window.
       windows: their starts and sizes.
-      mode: what happens to starts out of range.
+      mode: the treatment of starts out of range.
 
     Returns:
       The slice; for each window a boolean scalar, or None where it is in range or the mode does not ask.

@@ -104,7 +104,7 @@ def _choose(condition: jax.Array, yes: _Numbers, no: _Numbers) -> _Pair:
 
 
 def _clean(t: jax.Array, k: jax.Array) -> jax.Array:
-    """Make exact what the rotations achieved up to rounding: a zero below the diagonal, or equal diagonal entries."""
+    """Set entries that the rotations made up to rounding to exact values: a zero below the diagonal, or equal diagonal entries."""
     a, b, c, d = _block(t, k)
     pair = (c != 0) & (jnp.sign(b) * jnp.sign(c) < 0) & _equalised(a, b, c, d)
     mean = (a + d) / 2

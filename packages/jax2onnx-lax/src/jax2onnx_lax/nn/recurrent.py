@@ -42,8 +42,8 @@ class Cell:
       hidden_kernels: one array [H, gates · H], or one [H, H] for each gate.
       input_biases: one array [gates · H], or one [H] for each gate, or none.
       hidden_biases: likewise.
-      linear_before_reset: of a GRU, see "nn.rnn".
-      activation: of an RNN, see "nn.rnn".
+      linear_before_reset: for a GRU, see "nn.rnn".
+      activation: for an RNN, see "nn.rnn".
     """
 
     operator: Operator
@@ -113,7 +113,7 @@ def rnn(
         last cell state.
       reverse: whether the cell begins with the last step; "y" has the order of `x` all the same.
       time_major: whether time is the first axis of `x` and of the result "y".
-      linear_before_reset: of a GRU, whether the reset gate is multiplied with the product of the hidden state and its
+      linear_before_reset: for a GRU, whether the reset gate is multiplied with the product of the hidden state and its
         kernel, rather than with the hidden state.
       activation: the activation of an RNN.
 

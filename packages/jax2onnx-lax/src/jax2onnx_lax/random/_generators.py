@@ -96,8 +96,8 @@ def rng_bit_generator(
 
     Args:
       key: uint32[4] or uint64[2]: the key proper, then the counter.
-      shape: of the bits.
-      dtype: of the bits, an unsigned integer one.
+      shape: the shape of the bits.
+      dtype: the unsigned integer dtype of the bits.
       algorithm: `RNG_DEFAULT` is Philox.
 
     Returns:

@@ -68,7 +68,7 @@ class Body:
         return [_read(values, v) for v in inner.outvars]
 
     def _marked(self, value: Value, state: State) -> Value:
-        """The carry after a step: from here on it is the state itself, no longer what it is made of."""
+        """The carry after a step, from here on a state of its own instead of an expression."""
         if state in self.updates:
             return value
         self.updates[state] = value

@@ -16,12 +16,12 @@ import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._bounds import is_moderate
-from jax2onnx_lax.recurrence._in_order import in_order
 from jax2onnx_lax.recurrence._logarithms import logarithm
 from jax2onnx_lax.recurrence._matrix import Matrices
-from jax2onnx_lax.recurrence._normal_form import NormalForm
-from jax2onnx_lax.recurrence._reads import Read
+from jax2onnx_lax.recurrence._readouts import Readout
+from jax2onnx_lax.recurrence._sequential import sequential_scan
 from jax2onnx_lax.recurrence._values import BatchedArray, Term
 
 __all__ = ["ChunkSolution"]
@@ -40,25 +40,25 @@ class ChunkSolution:
     """The states by chunks of steps.
 
     Attributes:
-      segment: how many steps are best computed at once.
+      segment: the number of steps to compute at once.
 
     Args:
-      form: what a step makes of the state.
+      form: the update of the state in a step.
       init: the first state.
       length: the number of steps.
     """
 
-    def __init__(self, form: NormalForm, init: jax.Array, length: Dim) -> None:
+    def __init__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> None:
         self._form, self._init, self._length = form, init, length
         self._solved: dict[tuple[int, int], _Chunks] = {}
         self.segment: int | None = _SEGMENT
         self.conditions: list[jax.Array] = []
 
     def _chunks(self, key: int | None) -> _Chunks:
-        matrices = Matrices.of(self._form, self._init, self._length, key)
+        matrices = Matrices.from_form(self._form, self._init, self._length, key)
         place = matrices.key, matrices.value
         if place not in self._solved:
-            chunks = _Chunks.of(matrices, self.conditions)
+            chunks = _Chunks.from_matrices(matrices, self.conditions)
             self._solved[place] = chunks
             self.conditions += [is_moderate(x) for x in chunks.parts]
             within = chunks.in_range()
@@ -73,8 +73,8 @@ class ChunkSolution:
 
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
-        chunks = self._chunks(Read.axis(term, self._form.shape))
-        read = Read.of(term, chunks.matrices)
+        chunks = self._chunks(Readout.axis(term, self._form.shape))
+        read = Readout.from_term(term, chunks.matrices)
         query = read.query(chunks.matrices)
         self.conditions.append(is_moderate(query))
         return read.result(chunks.read(query, before=term.when == "before"), chunks.matrices)
@@ -86,8 +86,8 @@ class _Chunks:
 
     Attributes:
       matrices: the recurrence.
-      key, value: what is written.
-      write, seen: what mixes the state: `u` and `w`; None if nothing does.
+      key, value: the factors of the update that is written to the state.
+      write, seen: the factors `u` and `w` of the product that mixes the state; None if there is none.
       decay: the logarithm of the decay, whose last axis may be of size 1; None without decay.
       size: the number of steps C.
     """
@@ -101,7 +101,7 @@ class _Chunks:
     size: int
 
     @staticmethod
-    def of(m: Matrices, conditions: list[jax.Array]) -> _Chunks:
+    def from_matrices(m: Matrices, conditions: list[jax.Array]) -> _Chunks:
         logs, low, update = logarithm(m, conditions), m.form.low, m.update
         size = _HEADS if logs is None or logs.shape[-1] == 1 else _FEATURES
         key = m.full([f for f in update.factors if m.keys in f.labels], m.keys, m.key_size)
@@ -117,7 +117,7 @@ class _Chunks:
 
     @property
     def parts(self) -> list[jax.Array]:
-        """The arrays that have to be moderate, and what follows from them, in which an overflow on the way would remain."""
+        """The arrays that have to be moderate, and arrays computed from them in which an overflow would remain."""
         return [x for x in (self.key, self.value, self.write, self.seen, *self.states[1:]) if x is not None]
 
     @functools.cached_property
@@ -165,7 +165,7 @@ class _Chunks:
 
     @functools.cached_property
     def states(self) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-        """The states before each chunk and after the last one, and what the steps read of their states."""
+        """The states before each chunk and after the last one, and the readouts of the steps."""
         written = self._remaining(self.key)
         rows = [written, self.value]
         whole = None if self._since is None else jnp.swapaxes(jnp.exp(self._since[..., -1:, :]), -1, -2)
@@ -182,7 +182,7 @@ class _Chunks:
             read = row[2] @ state + row[3]
             return new + row[4] @ read, (state, read)
 
-        last, (before, *read) = in_order(step, self.matrices.first(), rows if whole is None else [*rows, whole])
+        last, (before, *read) = sequential_scan(step, self.matrices.first(), rows if whole is None else [*rows, whole])
         return before, last, read[0] if read else None
 
     def read(self, query: jax.Array, *, before: bool) -> jax.Array:

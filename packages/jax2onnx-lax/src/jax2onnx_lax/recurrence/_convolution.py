@@ -18,10 +18,10 @@ import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import Solution
 from jax2onnx_lax.recurrence._elementwise import BlockwiseStates
-from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, Value, product, size_of
 
 __all__ = ["FEWEST_OF_SYMBOLIC_CONVOLUTIONS", "Convolution", "ConvolutionSolution"]
@@ -38,20 +38,20 @@ class Convolution:
     """A form whose decays are the same in all steps, and whose update is a constant `b` times inputs that lack axes of the state.
 
     Attributes:
-      form: what a step makes of the state.
+      form: the update of the state in a step.
       into: the factors of `b`.
       given: the factors of the inputs.
       inner: the axes that the inputs lack.
     """
 
-    form: NormalForm
+    form: AffineUpdate
     into: tuple[Factor, ...]
     given: tuple[Factor, ...]
     inner: tuple[int, ...]
 
     @staticmethod
-    def of(form: NormalForm) -> Convolution | None:
-        """The roles of the factors; None where they have none."""
+    def from_form(form: AffineUpdate) -> Convolution | None:
+        """Read an update as a convolution; None where it is none."""
         decays = [factor for term in form.decay for factor in term.factors]
         if form.low is not None or not form.decay or len(form.update) != 1 or any(f.value.timed for f in decays):
             return None
@@ -148,7 +148,7 @@ class ConvolutionSolution:
 
     @property
     def segment(self) -> int | None:
-        """How many steps are best computed at once: all of them, unless the states are needed in all steps."""
+        """The number of steps to compute at once: all of them, unless the states are needed in all steps."""
         return None if self._other is None else self._other.segment
 
     @property
@@ -246,7 +246,7 @@ class _Chunks:
 
     @functools.cached_property
     def _written(self) -> jax.Array:
-        """What each chunk adds to the state, [n, *outer, N]."""
+        """The update of the state by each chunk, [n, *outer, N]."""
         matrix = self._into * jnp.flip(self._powers[..., : self.size, :], -2)
         return jnp.moveaxis(self._applied(self._inputs, matrix, real=self._is_real), -2, 0)
 
@@ -255,17 +255,17 @@ class _Chunks:
         """The states before each chunk, [n, *outer, N]."""
         whole = self._powers[..., -1, :]
         decay = jnp.broadcast_to(whole, (self.count, *whole.shape))
-        states = BlockwiseStates.of(decay, self._written, self._init).states
+        states = BlockwiseStates.compute(decay, self._written, self._init).states
         return jnp.concatenate([self._init[None], states[:-1]])
 
     @functools.cached_property
     def bounds(self) -> list[jax.Array]:
-        """What has to be moderate for all results."""
+        """The arrays that have to be moderate for all results."""
         return [self._inputs, self._powers, self._into, self._written, self._starts]
 
     @functools.cached_property
     def last(self) -> jax.Array:
-        """The state after all steps: what is left of the last chunk's first one, and what its steps add."""
+        """The state after all steps: the decayed state before the last chunk, and the update of its steps."""
         steps = self._length - (self.count - 1) * self.size
         later = jnp.asarray(steps) - 1 - np.arange(self.size)
         left = jnp.take(self._powers, later[0] + 1, -2)
@@ -274,7 +274,7 @@ class _Chunks:
         return self.convolution.restored(self._starts[-1] * left + added)
 
     def read(self, query: Sequence[Factor], *, lag: int) -> tuple[jax.Array, list[jax.Array]]:
-        """The products of a query with the states after the steps, before them if `lag` is 1, [T, *outer], and what bounds them."""
+        """The products of a query with the states after the steps, before them if `lag` is 1, [T, *outer], and their bounds."""
         factors = self.convolution.constant(query, 1.0, self._dtype)[..., None, :]
         kernel = (factors * self._into * self._powers[..., : self.size, :]).sum(-1)
         place = np.arange(self.size)

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import read_stack
-from jax2onnx_lax.recurrence._in_order import in_order
-from jax2onnx_lax.recurrence._normal_form import NormalForm
+from jax2onnx_lax.recurrence._sequential import sequential_scan
 from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product, size_of
 
 __all__ = ["BlockwiseStates", "ElementwiseSolution"]
@@ -38,18 +38,18 @@ class ElementwiseSolution:
     """The states of all steps.
 
     Attributes:
-      form: what a step makes of the state.
+      form: the update of the state in a step.
       init: the first state.
       length: the number of steps.
     """
 
-    form: NormalForm
+    form: AffineUpdate
     init: jax.Array
     length: Dim
 
     @property
     def segment(self) -> int | None:
-        """How many steps are best computed at once: their arrays stay in the caches of a processor, and their operations are worth a call."""
+        """The number of steps to compute at once: their arrays stay in the caches of a processor, and their operations are worth a call."""
         size = max(1, size_of(self.form.shape))
         return _BLOCK if size >= _LARGE else min(_LONGEST, max(_BLOCK, _CACHED // size // _BLOCK * _BLOCK))
 
@@ -60,7 +60,7 @@ class ElementwiseSolution:
 
     @functools.cached_property
     def _solved(self) -> BlockwiseStates:
-        return BlockwiseStates.of(self._decay, self._update, self.init)
+        return BlockwiseStates.compute(self._decay, self._update, self.init)
 
     @functools.cached_property
     def before(self) -> jax.Array:
@@ -105,7 +105,7 @@ class BlockwiseStates:
 
     Attributes:
       states: `h[t] = decay[t] h[t-1] + update[t]`, [T, ...].
-      bounds: what the states at the ends of blocks are computed from: where all of it is finite and far from overflow, they are those
+      bounds: the arrays that give the states at the ends of blocks: where all are finite and far from overflow, these are the states
         of the loop. Within a block the arithmetic is that of the loop itself.
     """
 
@@ -113,7 +113,7 @@ class BlockwiseStates:
     bounds: list[jax.Array]
 
     @staticmethod
-    def of(decay: jax.Array, update: jax.Array, init: jax.Array) -> BlockwiseStates:
+    def compute(decay: jax.Array, update: jax.Array, init: jax.Array) -> BlockwiseStates:
         """The states.
 
         Args:
@@ -138,15 +138,15 @@ class BlockwiseStates:
 
 
 def _starts(total: jax.Array, state: jax.Array, init: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-    """The states before each block, from the products of the blocks' decays and from their last states, and what bounds these."""
+    """The states before each block, from the products of the blocks' decays and from their last states, with their bounds."""
     if is_static(total.shape[0]):
-        outer = BlockwiseStates.of(total[:-1], state[:-1], init)
+        outer = BlockwiseStates.compute(total[:-1], state[:-1], init)
         return jnp.concatenate([init[None], outer.states]), outer.bounds
 
     def across(carry: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         return carry * row[0] + row[1], carry
 
-    return in_order(across, init, (total, state))[1], []
+    return sequential_scan(across, init, (total, state))[1], []
 
 
 def _steps(rows: Sequence[tuple[jax.Array, jax.Array]], start: jax.Array) -> list[jax.Array]:

@@ -1,4 +1,4 @@
-"""`logarithm`: the logarithm of what a state decays by in a step."""
+"""`logarithm`: the logarithm of the decay of a state in a step."""
 
 from __future__ import annotations
 

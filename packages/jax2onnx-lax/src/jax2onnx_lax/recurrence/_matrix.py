@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Dim
 
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._normal_form import NormalForm
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, product
 
 __all__ = ["Delta", "Matrices"]
@@ -32,25 +32,25 @@ class Matrices:
     """A normal form with the roles of its axes.
 
     Attributes:
-      form: what a step makes of the state.
+      form: the update of the state in a step.
       key: the axis along which the state is read.
       value: the axis of what is written and read.
       init: the first state.
       length: the number of steps.
     """
 
-    form: NormalForm
+    form: AffineUpdate
     key: int
     value: int
     init: jax.Array
     length: Dim
 
     @staticmethod
-    def of(form: NormalForm, init: jax.Array, length: Dim, key: int | None) -> Matrices:
-        """The roles of the axes, of which that of the key may be known.
+    def from_form(form: AffineUpdate, init: jax.Array, length: Dim, key: int | None) -> Matrices:
+        """Find the axes of keys and values, of which that of the keys may be given.
 
         Raises:
-          UnsuitableError: no two axes have these roles.
+          UnsuitableError: there are no two such axes.
         """
         mixed = None if form.low is None else form.low.axis
         if mixed is not None and key is not None and key != mixed:
@@ -163,7 +163,7 @@ def _without(factors: Sequence[Factor], removed: Sequence[Factor]) -> list[Facto
     return left
 
 
-def _separates(form: NormalForm, key: int, value: int) -> bool:
+def _separates(form: AffineUpdate, key: int, value: int) -> bool:
     """Whether the state is a sum of products of keys, which do not have the axis `value`, and values, which do not have the axis `key`."""
     keys, values = form.axes[key], form.axes[value]
     own = set(form.axes)

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 from jax2onnx_core import Context, Dim
 
-from jax2onnx_lax.recurrence._by_kernel import KernelSolution
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._carries import Solution
 from jax2onnx_lax.recurrence._chunks import ChunkSolution
 from jax2onnx_lax.recurrence._convolution import Convolution, ConvolutionSolution
 from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._normal_form import NormalForm
+from jax2onnx_lax.recurrence._kernel import KernelSolution
 from jax2onnx_lax.recurrence._values import size_of
 from jax2onnx_lax.recurrence.linear_attention import is_taken
 
@@ -31,7 +31,7 @@ AnySolution = Whole | ConvolutionSolution
 
 
 class Solver:
-    """Solves the states of a scan, and keeps what has to hold for the results to be those of the scan.
+    """Solves the states of a scan, and keeps the conditions under which the results equal those of the scan.
 
     Args:
       ctx: the context of the scan.
@@ -46,7 +46,7 @@ class Solver:
         """Bool scalars: the results are those of the scan where all hold."""
         return [condition for solution in self.solved for condition in solution.conditions]
 
-    def __call__(self, form: NormalForm, init: jax.Array, length: Dim) -> Solution:
+    def __call__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> Solution:
         """The state of a form, from its first value on.
 
         Raises:
@@ -56,13 +56,13 @@ class Solver:
         self.solved.append(solution)
         return solution
 
-    def _chosen(self, form: NormalForm, init: jax.Array, length: Dim) -> AnySolution:
-        convolution = Convolution.of(form)
+    def _chosen(self, form: AffineUpdate, init: jax.Array, length: Dim) -> AnySolution:
+        convolution = Convolution.from_form(form)
         if convolution is None or init.dtype not in _DTYPES:
             return self._whole(form, init, length)
         return ConvolutionSolution(convolution, init, length, lambda: self._whole(form, init, length))
 
-    def _whole(self, form: NormalForm, init: jax.Array, length: Dim) -> Whole:
+    def _whole(self, form: AffineUpdate, init: jax.Array, length: Dim) -> Whole:
         if init.dtype not in _DTYPES:
             raise UnsuitableError(f"its state is of {init.dtype}, in which each step rounds")
         size = size_of(form.shape)

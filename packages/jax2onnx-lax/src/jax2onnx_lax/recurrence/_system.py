@@ -14,18 +14,18 @@ from jax2onnx_core.jax_types import Equation, PyTree, Var
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import bind_equation
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._body import Body, state_value
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import Carry, Given, Solution, delayed
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._in_order import in_order
-from jax2onnx_lax.recurrence._normal_form import NormalForm
+from jax2onnx_lax.recurrence._sequential import sequential_scan
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Value
 
 __all__ = ["ScanOperands", "System"]
 
 #: Solves a state that a step is affine in.
-LinearSolver = Callable[[NormalForm, jax.Array, Dim], Solution]
+LinearSolver = Callable[[AffineUpdate, jax.Array, Dim], Solution]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,13 +33,13 @@ class ScanOperands:
     """The operands of a scan, in the order of its steps.
 
     Attributes:
-      consts: what all steps read.
+      consts: the operands that all steps read.
       nonnegative: for each of them, whether it is known to have no elements below zero.
       init: the first carry.
-      xs: what each step reads its row of.
+      xs: the operands of which each step reads a row.
       length: the number of steps.
       invariant: the places in the carry of values that no step changes.
-      counters: those of integers that each step increases by one.
+      counters: the carried integers that each step increases by one.
     """
 
     consts: Sequence[jax.Array]
@@ -123,7 +123,7 @@ class System:
         if index not in self._reached[index]:
             return delayed(carry.init, self._updates[index].array(), length)
         if self._is_linear(index):
-            return self._solve_linear(NormalForm.of(carry, self._updates[index]), carry.init, length)
+            return self._solve_linear(AffineUpdate.from_value(carry, self._updates[index]), carry.init, length)
         group = [j for j in sorted(self._reached[index]) if index in self._reached[j]]
         return self._solved_groups(tuple(group))[group.index(index)]
 
@@ -187,7 +187,7 @@ class _Group:
             return (new, fixed), list(states)
 
         init = [carry.init for carry in self._carries], constants
-        (last, _), before = in_order(step, init, [x.array for x in found if x.timed], self._operands.length)
+        (last, _), before = sequential_scan(step, init, [x.array for x in found if x.timed], self._operands.length)
         return [Given(b, x) for b, x in zip(before, last, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Values of the body of a scan as sums of products: of factors that are the same in every step or known for all steps, and of a state."""
+"""Values of the body of a scan as sums of products of a state and factors that are known for all steps."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Term:
     """A product, summed over all axes that it does not have.
 
     Attributes:
-      factors: what is multiplied.
+      factors: the factors of the product.
       out: the names of the axes of the product; one that nothing has is broadcast.
       scale: a number that is multiplied, too.
       state: the carry that is multiplied, before the step or after it; None if there is none.
@@ -105,7 +105,7 @@ class Value:
     """A value of the body of a scan.
 
     Attributes:
-      shape, dtype: of one step.
+      shape, dtype: the shape and dtype in one step.
       needs: the states whose solution its array takes.
       logarithm: the value of which it is the exponential, if it is one.
       nonnegative: whether none of its elements is below zero.
@@ -172,7 +172,7 @@ class Value:
 
     @property
     def parts(self) -> Sequence[Value]:
-        """The values that its array is made of."""
+        """The values that its array is computed from."""
         if self._array is not None:
             return self._operands
         return [factor.value for term in self._terms if term.state is None for factor in term.factors]

@@ -12,7 +12,7 @@ from jax2onnx_core import Call, Context, Rules, Value, bind_composite
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.attributes import Attribute
 
-from jax2onnx_lax.recurrence._in_order import in_order
+from jax2onnx_lax.recurrence._sequential import sequential_scan
 
 __all__ = ["OPERATOR", "UpdateRule", "linear_attention", "rules"]
 
@@ -83,7 +83,7 @@ def _in_steps(
         y = jnp.einsum("bhkv,bhgk->bhgv", new, q.reshape(*k.shape[:2], group, k.shape[2]))
         return new, y.reshape(*q.shape[:2], v.shape[2])
 
-    last, y = in_order(step, state, rows)
+    last, y = sequential_scan(step, state, rows)
     return jnp.moveaxis(y, 0, 1), last
 
 

@@ -16,7 +16,7 @@ from jax2onnx_lax._compat import inconclusive_dimension_error
 from jax2onnx_lax.random._equations import has_keys
 from jax2onnx_lax.recurrence._convolution import FEWEST_OF_SYMBOLIC_CONVOLUTIONS, ConvolutionSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._in_order import in_order
+from jax2onnx_lax.recurrence._sequential import sequential_scan
 from jax2onnx_lax.recurrence._solver import FEWEST_STEPS, AnySolution, Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
 from jax2onnx_lax.reduce._branches import branch
@@ -33,9 +33,9 @@ class ScanBody:
 
     Attributes:
       jaxpr: the body.
-      num_consts, num_carry: how many of its operands are constants, and how many of the next ones are the carry.
+      num_consts, num_carry: the numbers of operands that are constants, and of the next ones that are the carry.
       invariant: the places in the carry of values that no step changes.
-      counters: those of integers that each step increases by one.
+      counters: the carried integers that each step increases by one.
       length: the number of steps, at least one.
       reverse: whether the last step comes first.
     """
@@ -78,7 +78,7 @@ class _Traced:
     Attributes:
       jaxpr: computes them.
       guarded: whether it has one more result, which is false where the others may not be those of the scan.
-      least: of fewer steps the scan is faster.
+      least: the number of steps below which the scan is faster.
     """
 
     jaxpr: Jaxpr
@@ -156,7 +156,7 @@ class _Steps:
 
     @property
     def segment(self) -> int | None:
-        """How many steps are best computed at once; None for all of them."""
+        """The number of steps to compute at once; None for all of them."""
         sizes = [solution.segment for solution in self.solved]
         return min((size for size in sizes if size is not None), default=None) if None not in sizes else None
 
@@ -177,7 +177,7 @@ class _Steps:
             return None
 
     def in_segments(self, size: int) -> Callable[..., list[jax.Array]]:
-        """The same, `size` steps after another: what they compute stays in the caches of the processor."""
+        """Solve `size` steps after another, so that intermediate arrays stay in the caches of the processor."""
         length, count = self._body.length, self._body.num_carry
         segments = length // size if is_static(length) else (length - 1) // size
 
@@ -198,7 +198,7 @@ class _Steps:
                 return [*(results[k] for k in kept), *both], results[count:]
 
             first = [*(init[k] for k in kept), *([jnp.asarray(True)] if guarded else [])]
-            last, stacks = in_order(across, first, parts, divided=False)
+            last, stacks = sequential_scan(across, first, parts, divided=False)
             state = list(init)
             for k, x in zip(kept, last, strict=False):
                 state[k] = x

@@ -60,7 +60,7 @@ def has_nan(ctx: Context, *xs: Value) -> Value | None:
 
 
 def _may_have_nan(ctx: Context, x: Value) -> bool:
-    """False for integers, for constants without NaN, and for what is copied or converted from such."""
+    """False for integers, for constants without NaN, and for copies and conversions of such."""
     if not is_float(ctx.dtype(x)):
         return False
     known, node = ctx.known(x), operation(x, "Cast", *_COPIES)

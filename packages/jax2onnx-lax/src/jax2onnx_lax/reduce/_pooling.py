@@ -109,7 +109,7 @@ def _pooling(ctx: Context, windows: Windows) -> _Pooling:
 
 
 def _padding(ctx: Context, windows: Windows, kernel: tuple[int, ...]) -> Pairs | None:
-    """The padding of the pooled axes, None if it is SAME_UPPER of a symbolic size; declines what ONNX does not pad."""
+    """The padding of the pooled axes, None if it is SAME_UPPER of a symbolic size; declines padding that ONNX has not."""
     axes, dims = windows.active, ctx.avals_in[0].shape
     padding = [windows.padding[axis] for axis in axes]
     pairs = static_pairs(padding)

@@ -37,7 +37,7 @@ class Windows:
     window_dilation: tuple[int, ...]
 
     @classmethod
-    def of(
+    def from_params(
         cls, *, window_dimensions: Sequence[Dim], window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]],
         base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None, **_: object,
     ) -> Windows:  # fmt: skip
@@ -56,7 +56,7 @@ class Windows:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether windows cover anything but elements: padding, or what is between spread elements."""
+        """Whether windows cover anything but elements: padding, or gaps of a dilated operand."""
         return any(pair != (0, 0) for pair in self.padding) or any(d != 1 for d in self.base_dilation)
 
     def covers(self, shape: Sequence[Dim]) -> bool:

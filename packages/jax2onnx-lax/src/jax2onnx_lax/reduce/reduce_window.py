@@ -25,19 +25,19 @@ rules = Rules()
 @rules.lower("reduce_window_sum")
 def lower_window_sum(ctx: Context, x: Value, **params: Unpack[WindowParams]) -> Value:
     """The sum of each window by AveragePool."""
-    return pool_sum(ctx, x, Windows.of(**params))
+    return pool_sum(ctx, x, Windows.from_params(**params))
 
 
 @rules.lower("reduce_window_max")
 def lower_window_max(ctx: Context, x: Value, **params: Unpack[WindowParams]) -> Value:
     """The greatest element of each window by MaxPool."""
-    return pool_max(ctx, x, Windows.of(**params))
+    return pool_max(ctx, x, Windows.from_params(**params))
 
 
 @rules.lower("reduce_window_min")
 def lower_window_min(ctx: Context, x: Value, **params: Unpack[WindowParams]) -> Value:
     """The least element of each window by MaxPool of the negated operand."""
-    return pool_min(ctx, x, Windows.of(**params))
+    return pool_min(ctx, x, Windows.from_params(**params))
 
 
 # Sums and products of half-precision windows are rounded once.
@@ -47,19 +47,19 @@ _accumulate = computed_in(np.float32)(reduce_windows)
 @rules.decompose("reduce_window_sum")
 def window_sum(x: Array, **params: Unpack[WindowParams]) -> Array:
     """The sum of each window by folds."""
-    return _accumulate(x, monoid=MONOIDS["add"], shape=Windows.of(**params))
+    return _accumulate(x, monoid=MONOIDS["add"], shape=Windows.from_params(**params))
 
 
 @rules.decompose("reduce_window_max")
 def window_max(x: Array, **params: Unpack[WindowParams]) -> Array:
     """The greatest element of each window by folds."""
-    return reduce_windows(x, monoid=MONOIDS["max"], shape=Windows.of(**params))
+    return reduce_windows(x, monoid=MONOIDS["max"], shape=Windows.from_params(**params))
 
 
 @rules.decompose("reduce_window_min")
 def window_min(x: Array, **params: Unpack[WindowParams]) -> Array:
     """The least element of each window by folds."""
-    return reduce_windows(x, monoid=MONOIDS["min"], shape=Windows.of(**params))
+    return reduce_windows(x, monoid=MONOIDS["min"], shape=Windows.from_params(**params))
 
 
 _OF_MONOID = {"add": lax.reduce_window_sum_p, "max": lax.reduce_window_max_p, "min": lax.reduce_window_min_p}
@@ -70,7 +70,7 @@ def _by_monoid(x: Array, *, monoid: Monoid, **params: Unpack[WindowParams]) -> A
     for name, primitive in _OF_MONOID.items():
         if monoid is MONOIDS[name]:
             return primitive.bind(x, **params)
-    return _accumulate(x, monoid=monoid, shape=Windows.of(**params))
+    return _accumulate(x, monoid=monoid, shape=Windows.from_params(**params))
 
 
 @rules.lower("reduce_window")
@@ -90,7 +90,7 @@ def window_by_computation(
     half = len(operands) // 2
     monoid = recognise(jaxpr)
     if monoid is None:
-        combine, shape = combiner(jaxpr, consts), Windows.of(**params)
+        combine, shape = combiner(jaxpr, consts), Windows.from_params(**params)
         return fold_windows(operands[:half], operands[half:], combine, shape, neutral=False, idempotent=False)
     # XLA's CPU backend leaves padding out, whatever the initial value is.
     folded = _by_monoid(operands[0], monoid=monoid, **params)

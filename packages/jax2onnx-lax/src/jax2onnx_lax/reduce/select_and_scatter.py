@@ -55,7 +55,7 @@ class _AxisWindows:
     valid: Indices
 
     @classmethod
-    def of(cls, shape: Windows, axis: int, length: Dim, count: Dim) -> _AxisWindows:
+    def for_axis(cls, shape: Windows, axis: int, length: Dim, count: Dim) -> _AxisWindows:
         dims = (count, shape.window_dimensions[axis])
         place = _place(shape, axis, _iota(dims, 0), _iota(dims, 1))
         dilation = shape.base_dilation[axis]
@@ -95,7 +95,7 @@ def _clip(index: Indices, length: Dim) -> Indices:
 
 @dataclasses.dataclass(frozen=True)
 class _Patches:
-    """The windows over an operand of some shape, and what to do with all of them at once.
+    """The windows over an operand of some shape, and operations on all of them at once.
 
     Attributes:
       axes: the windows along each axis that has any.
@@ -108,13 +108,13 @@ class _Patches:
     counts: Dims
 
     @classmethod
-    def of(cls, shape: Windows, dims: Dims) -> _Patches:
+    def from_windows(cls, shape: Windows, dims: Dims) -> _Patches:
         counts = shape.counts(dims)
-        axes = [_AxisWindows.of(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
+        axes = [_AxisWindows.for_axis(shape, axis, dims[axis], counts[axis]) for axis in shape.active]
         return cls(axes, tuple(shape.window_dimensions[w.axis] for w in axes), counts)
 
     def of_array(self, x: Array) -> Array:
-        """[windows…, elements]: what the windows cover; anything where they cover nothing."""
+        """[windows…, elements]: the elements that the windows cover; anything where they cover nothing."""
         for along in reversed(self.axes):
             x = jnp.take(at_least_one(x, along.axis), along.index, axis=along.axis, mode="clip")
         return self._elements_last(x)
@@ -218,7 +218,7 @@ def _scatter_add(source: Array, operand: Array, initial: float | Array, shape: W
     dims = operand.shape
     if not shape.active:
         return source + initial
-    patches = _Patches.of(shape, dims)
+    patches = _Patches.from_windows(shape, dims)
     selection = _select(patches.of_array(operand), patches.valid(), greatest)
     start, index = patches.places(selection.element, jnp.broadcast_to(jnp.asarray(initial, source.dtype), dims))
     if not isinstance(selection.is_real, np.bool_):
@@ -244,7 +244,7 @@ def select_and_scatter_add(
     """The gradient of max pooling (`ge`) or min pooling (`le`)."""
     if _is_empty(source.shape) or _is_empty(operand.shape):
         return jnp.zeros(operand.shape, operand.dtype)
-    shape, greatest = Windows.of(**params), _selects_greatest(select_prim)
+    shape, greatest = Windows.from_params(**params), _selects_greatest(select_prim)
     if operand.dtype == np.bool_:
         return _scatter_add(source.astype(np.int32), operand.astype(np.int32), 0, shape, greatest) != 0
     return _scatter_add(source, operand, 0, shape, greatest)
@@ -259,7 +259,9 @@ def select_and_scatter(
     comparisons = open_jaxpr(select_jaxpr, select_consts)[0].eqns
     if recognise(scatter_jaxpr) is not MONOIDS["add"] or len(comparisons) != 1:
         raise NotImplementedError("select_and_scatter that does not add what one comparison selects")
-    return _scatter_add(source, operand, initial, Windows.of(**params), _selects_greatest(comparisons[0].primitive))
+    return _scatter_add(
+        source, operand, initial, Windows.from_params(**params), _selects_greatest(comparisons[0].primitive)
+    )
 
 
 @rules.decompose("select_and_gather_add")
@@ -267,13 +269,13 @@ def select_and_gather_add(
     tangents: Array, operand: Array, *, select_prim: _Primitive, **params: Unpack[WindowParams]
 ) -> Array:
     """The derivative of max pooling (`ge`) or min pooling (`le`): the tangent of the selected element, 0 for padding."""
-    shape = Windows.of(**params)
+    shape = Windows.from_params(**params)
     counts = shape.counts(operand.shape)
     if _is_empty(tangents.shape) or _is_empty(counts):
         return jnp.zeros(counts, tangents.dtype)
     if not shape.active:
         return tangents
-    patches = _Patches.of(shape, operand.shape)
+    patches = _Patches.from_windows(shape, operand.shape)
     selection = _select(patches.of_array(operand), patches.valid(), _selects_greatest(select_prim))
     source, index = patches.places(selection.element, tangents)
     gathered = functools.reduce(at_least_one, range(source.ndim), source).at[index].get(mode="clip")

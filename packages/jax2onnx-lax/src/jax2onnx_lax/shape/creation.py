@@ -46,7 +46,7 @@ def _complex_iota(*_: jax.Array, dtype: DtypeLike, shape: Sequence[int], dimensi
 
 @rules.lower("empty", "empty2", "zeros_like", physical=True)
 def empty(ctx: Context, *_: Value, **__: object) -> Value:
-    """Zeros: what JAX's CPU backend gives for memory that it has not written."""
+    """Zeros, as JAX's CPU backend gives for memory that it has not written."""
     return zeros(ctx, *physical_type(ctx.avals_out[0]))
 
 
@@ -66,7 +66,7 @@ def dimension_size(ctx: Context, *_: Value, dimension: int, **__: object) -> Val
 
 
 def _dimension(ctx: Context, dim: Dim) -> Value:
-    """A dimension as a scalar of the result's dtype, of which rules know what it holds."""
+    """A dimension as a scalar of the result's dtype, whose value rules know."""
     value = ctx.cast(ctx.dim(dim), ctx.avals_out[0].dtype)
     if ctx.known(value) is None:
         set_dimension(value, dim)

@@ -50,7 +50,7 @@ def squeeze(ctx: Context, x: Value, *, dimensions: Sequence[int], **_: object) -
 
 
 def _squeezed_gather(ctx: Context, x: Value, dimensions: Sequence[int]) -> Value | None:
-    """`squeeze(Gather(data, [i]))` as `Gather(data, i)`: what `x[i]` is after `dynamic_slice` and `squeeze`."""
+    """Fold `squeeze(Gather(data, [i]))`, as JAX makes it of `x[i]`, to `Gather(data, i)`."""
     picked: dict[int, Value] = {}
     data = x
     while (node := operation(data, "Gather")) is not None:
@@ -174,7 +174,7 @@ def tile(ctx: Context, x: Value, *, reps: Sequence[Dim], **_: object) -> Value:
 
 @rules.lower("rev")
 def rev(ctx: Context, x: Value, *, dimensions: Sequence[int], **_: object) -> Value:
-    """`x` reversed along the axes `dimensions`; what was reversed before is as it was."""
+    """Reverse `x` along the axes `dimensions`; two reversals of an axis cancel."""
     dims = ctx.known_dims(x)
     axes = [d for d in dimensions if dims[d] not in (0, 1)]
     if not axes:
@@ -213,7 +213,7 @@ def _evaluate_copy(x: Array, **_: object) -> Array:
 
 @rules.lower("tie")
 def tie(ctx: Context, before: Value, x: Value, **_: object) -> Value:
-    """`x` itself: what must run before it is not part of a graph's meaning."""
+    """Return `x` itself: the order of effects is not part of a graph's meaning."""
     return x
 
 

@@ -1,4 +1,4 @@
-"""The body of a `shard_map`: how whole arrays go into it and come out."""
+"""The body of a `shard_map`, with the conversion of its operands and results from and to whole arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jax2onnx_core.jax_types import Equation, Params
 from jax2onnx_core.jaxprs import open_jaxpr
 
 from jax2onnx_lax.sharding.collectives import reduced
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, ShardRule, Unreduced
-from jax2onnx_lax.sharding.layouts import Layout, Spread
+from jax2onnx_lax.sharding.interpreter import Interpreter, ShardedValue, ShardRule, Unreduced
+from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray
 
 __all__ = ["BODIES", "on_mesh"]
 
@@ -23,11 +23,11 @@ Names: TypeAlias = tuple[str, ...]
 Spec: TypeAlias = jax.sharding.PartitionSpec | None
 
 
-def on_mesh(outer: Interpreter, operands: Sequence[Spread], params: Params) -> list[Spread]:
+def on_mesh(outer: Interpreter, operands: Sequence[ShardedArray], params: Params) -> list[ShardedArray]:
     """The results of a body on all devices of its mesh.
 
     Args:
-      outer: what computes around the body, over the axes of the mesh that are taken already.
+      outer: the interpreter around the body, over the axes of the mesh that are taken already.
       operands: the operands of the `shard_map`.
       params: its parameters.
     """
@@ -43,22 +43,22 @@ def on_mesh(outer: Interpreter, operands: Sequence[Spread], params: Params) -> l
 
 
 def _divisions(run: Interpreter, spec: Spec, rank: int) -> list[Names]:
-    """For each dimension the axes of several devices that a spec divides it along."""
+    """The mesh axes of several devices along which a spec divides each dimension."""
     entries = [*(spec or ()), *[None] * rank][:rank]
     named = [entry if isinstance(entry, tuple) else () if entry is None else (entry,) for entry in entries]
     return [tuple(a for a in names if a in run.devices.sizes) for names in named]
 
 
-def _entered(run: Interpreter, x: Spread, shape: tuple[Dim, ...], spec: Spec) -> Held:
+def _entered(run: Interpreter, x: ShardedArray, shape: tuple[Dim, ...], spec: Spec) -> ShardedValue:
     """An operand as a value of the body, which has this shape on one device."""
     axes = _divisions(run, spec, x.rank)
     tiled = tuple((*outer, *inner) for outer, inner in zip(x.layout.tiled, axes, strict=True))
-    total = Spread(x.array, shape, Layout(x.layout.stacked, tiled))
+    total = ShardedArray(x.array, shape, Layout(x.layout.stacked, tiled))
     over = _unreduced(run, spec)
     return Unreduced("sum", frozenset(over), total, lambda: _on_the_first(run, total, over)) if over else total
 
 
-def _on_the_first(run: Interpreter, x: Spread, axes: Names) -> Spread:
+def _on_the_first(run: Interpreter, x: ShardedArray, axes: Names) -> ShardedArray:
     """The value on the first device along each of the axes, zeros on the others, which sum up to the value."""
     x = run.devices.relaid(run.devices.filled(x), Layout((*axes, *x.layout.stacked), x.layout.tiled))
     sizes = [run.devices.sizes[a] for a in axes]
@@ -66,7 +66,7 @@ def _on_the_first(run: Interpreter, x: Spread, axes: Names) -> Spread:
     return dataclasses.replace(x, array=jnp.where(first, x.array, jnp.zeros((), x.array.dtype)))
 
 
-def _left(run: Interpreter, outer: Interpreter, x: Held, spec: Spec) -> Spread:
+def _left(run: Interpreter, outer: Interpreter, x: ShardedValue, spec: Spec) -> ShardedArray:
     """A result of the body as an array of the outer devices; where it differs along axes that the spec does not name, that of
     the first device.
     """
@@ -78,13 +78,13 @@ def _left(run: Interpreter, outer: Interpreter, x: Held, spec: Spec) -> Spread:
     x = run.devices.stacked(x, apart)
     first = tuple(0 if a in apart else slice(None) for a in x.layout.stacked)
     stacked = tuple(a for a in x.layout.stacked if a not in apart)
-    x = Spread(x.array[first] if apart else x.array, shape, Layout(stacked, x.layout.tiled))
+    x = ShardedArray(x.array[first] if apart else x.array, shape, Layout(stacked, x.layout.tiled))
     kept = tuple(tuple(a for a in names if a in taken) for names in x.layout.tiled)
     led = tuple(a for a in stacked if a in taken)
     tiled = tuple((*old, *new) for old, new in zip(kept, axes, strict=True))
     x = run.devices.relaid(x, Layout(led, tiled))
     sizes = tuple(n * run.devices.count(names) for n, names in zip(shape, axes, strict=True))
-    return Spread(x.array, sizes, Layout(led, kept))
+    return ShardedArray(x.array, sizes, Layout(led, kept))
 
 
 def _unreduced(run: Interpreter, spec: Spec) -> Names:
@@ -92,9 +92,9 @@ def _unreduced(run: Interpreter, spec: Spec) -> Names:
     return tuple(a for a in (() if spec is None else spec.unreduced) if a in run.devices.sizes)
 
 
-def shard_map(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
+def shard_map(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[ShardedValue] | None:
     """A body in a body, over further axes of the mesh."""
-    return on_mesh(run, [run.devices.filled(x.spread) for x in operands], eqn.params)
+    return on_mesh(run, [run.devices.filled(x.sharded) for x in operands], eqn.params)
 
 
 BODIES: Mapping[str, ShardRule] = {"shard_map": shard_map}

@@ -1,4 +1,4 @@
-"""Collectives: what devices tell each other, on the values of all of them."""
+"""Collectives, computed on the values of all devices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jax import lax
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation, Params
 
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, Kind, ShardRule, Unreduced, annotation
-from jax2onnx_lax.sharding.layouts import STACKED, Devices, Layout, Spread, constant, whole
+from jax2onnx_lax.sharding.interpreter import Interpreter, Kind, ShardedValue, ShardRule, Unreduced, annotation
+from jax2onnx_lax.sharding.sharded_arrays import STACKED, Devices, Layout, ShardedArray, constant, whole
 
 __all__ = ["COLLECTIVES", "reduced"]
 
@@ -28,14 +28,14 @@ def _names(devices: Devices, axes: object) -> tuple[str, ...]:
     return tuple(a for a in (axes if isinstance(axes, (tuple, list)) else (axes,)) if a in devices.sizes)
 
 
-def _together(devices: Devices, x: Spread, names: Sequence[str]) -> Spread:
+def _together(devices: Devices, x: ShardedArray, names: Sequence[str]) -> ShardedArray:
     """The value with these axes as its first leading ones, in order, also where it does not differ along them."""
     x = devices.stacked(devices.filled(x), frozenset(names))
     rest = tuple(a for a in x.layout.stacked if a not in names)
     return devices.relaid(x, Layout((*names, *rest), x.layout.tiled))
 
 
-def _one_axis(devices: Devices, x: Spread, names: Sequence[str]) -> jax.Array:
+def _one_axis(devices: Devices, x: ShardedArray, names: Sequence[str]) -> jax.Array:
     """The array of a value whose first leading axes are these, with one axis of all their devices."""
     array = _together(devices, x, names).array
     return lax.reshape(array, (devices.count(names), *array.shape[len(names) :]))
@@ -51,7 +51,7 @@ def _without(layout: Layout, names: Sequence[str]) -> Layout:
     return Layout(layout.stacked, tuple(tuple(a for a in axes if a not in names) for axes in layout.tiled))
 
 
-def _as_tiles(devices: Devices, x: Spread, dim: int, names: Sequence[str]) -> Spread:
+def _as_tiles(devices: Devices, x: ShardedArray, dim: int, names: Sequence[str]) -> ShardedArray:
     """The value with these axes the last ones that divide a dimension."""
     axes = (*(a for a in x.layout.tiled[dim] if a not in names), *names)
     x = devices.stacked(devices.filled(x), frozenset(names) if x.layout.tiled[dim] != axes else frozenset())
@@ -63,11 +63,11 @@ def _as_tiles(devices: Devices, x: Spread, dim: int, names: Sequence[str]) -> Sp
 # -- reductions ---------------------------------------------------------------------------------------------
 
 
-def reduced(devices: Devices, kind: Kind, x: Held, names: Sequence[str]) -> Spread:
+def reduced(devices: Devices, kind: Kind, x: ShardedValue, names: Sequence[str]) -> ShardedArray:
     """The sum, or another combination, over the devices along axes."""
     if isinstance(x, Unreduced) and x.kind == kind and x.over <= set(names):
         return reduced(devices, kind, x.total, [a for a in names if a not in x.over])
-    x = x.spread
+    x = x.sharded
     differing = [a for a in names if a in x.axes]
     same = devices.count([a for a in names if a not in x.axes])
     if differing:
@@ -77,7 +77,7 @@ def reduced(devices: Devices, kind: Kind, x: Held, names: Sequence[str]) -> Spre
     return x
 
 
-def _combined(devices: Devices, kind: Kind, x: Spread, names: Sequence[str]) -> Spread:
+def _combined(devices: Devices, kind: Kind, x: ShardedArray, names: Sequence[str]) -> ShardedArray:
     """The same along axes that are leading, or divide dimensions: the parts of these are combined where they stand."""
     layout, parts, gone = x.layout, list[Dim](devices.sizes[a] for a in x.layout.stacked), []
     gone += [i for i, a in enumerate(layout.stacked) if a in names]
@@ -89,55 +89,57 @@ def _combined(devices: Devices, kind: Kind, x: Spread, names: Sequence[str]) -> 
         sizes.append(x.shape[d] * devices.count([a for a in axes if a not in names]) if divided else x.dims[d])
     array = _REDUCTIONS[kind](jnp.reshape(x.array, parts), axis=tuple(gone)).astype(x.array.dtype)
     stacked = tuple(a for a in layout.stacked if a not in names)
-    return Spread(jnp.reshape(array, sizes), x.shape, Layout(stacked, _without(layout, names).tiled))
+    return ShardedArray(jnp.reshape(array, sizes), x.shape, Layout(stacked, _without(layout, names).tiled))
 
 
 def reduction(kind: Kind) -> ShardRule:
     """The rule of `psum`, `pmax` or `pmin`."""
 
-    def rule(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
+    def rule(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[ShardedValue] | None:
         axes, groups = eqn.params["axes"], eqn.params.get("axis_index_groups")
         if any(isinstance(a, int) for a in axes):  # of an operand
             return None
         names = _names(run.devices, axes)
         if groups is not None:
-            return [_in_groups(run.devices, kind, x.spread, names, groups) for x in operands]
+            return [_in_groups(run.devices, kind, x.sharded, names, groups) for x in operands]
         return [reduced(run.devices, kind, x, names) for x in operands]
 
     return rule
 
 
-def _in_groups(devices: Devices, kind: Kind, x: Spread, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Held:
+def _in_groups(
+    devices: Devices, kind: Kind, x: ShardedArray, names: Sequence[str], groups: Sequence[Sequence[int]]
+) -> ShardedValue:
     """The combination within each group of devices."""
     x = _together(devices, x, names)
     array = _one_axis(devices, x, names)
     made = [_REDUCTIONS[kind](array[np.array(group)], axis=0).astype(array.dtype) for group in groups]
     owner = {device: g for g, group in enumerate(groups) for device in group}
     every = jnp.stack(made)[np.array([owner[i] for i in range(len(owner))])]
-    return Spread(_several_axes(devices, every, names), x.shape, x.layout)
+    return ShardedArray(_several_axes(devices, every, names), x.shape, x.layout)
 
 
 # -- gathering and scattering ---------------------------------------------------------------------------------
 
 
-def all_gather(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held] | None:
+def all_gather(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
     """Parts along a dimension become the whole dimension of every device."""
-    devices, params, x = run.devices, eqn.params, operand.spread
+    devices, params, x = run.devices, eqn.params, operand.sharded
     names, dim = _names(devices, params["axis_name"]), params["all_gather_dimension"]
     shape = eqn.outvars[0].aval.shape
     if params.get("axis_index_groups") is not None:
         return _gathered_in_groups(devices, x, names, params)
     if params["tiled"]:
         x = _as_tiles(devices, x, dim, names)
-        return [Spread(x.array, shape, _without(x.layout, names))]
+        return [ShardedArray(x.array, shape, _without(x.layout, names))]
     array = _one_axis(devices, x, names)
     rest = _together(devices, x, names).layout
     array = jnp.moveaxis(array, 0, len(rest.stacked) - len(names) + dim)
     tiled = (*rest.tiled[:dim], (), *rest.tiled[dim:])
-    return [Spread(array, shape, Layout(rest.stacked[len(names) :], tiled))]
+    return [ShardedArray(array, shape, Layout(rest.stacked[len(names) :], tiled))]
 
 
-def _gathered_in_groups(devices: Devices, x: Spread, names: Sequence[str], params: Params) -> list[Held]:
+def _gathered_in_groups(devices: Devices, x: ShardedArray, names: Sequence[str], params: Params) -> list[ShardedValue]:
     return [_by_blocks(devices, x, names, functools.partial(_gathered_blocks, params))]
 
 
@@ -152,8 +154,8 @@ def _gathered_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array]
 
 
 def _by_blocks(
-    devices: Devices, x: Spread, names: Sequence[str], fn: Callable[[list[jax.Array]], list[jax.Array]]
-) -> Spread:
+    devices: Devices, x: ShardedArray, names: Sequence[str], fn: Callable[[list[jax.Array]], list[jax.Array]]
+) -> ShardedArray:
     """The value of each device along axes, computed from those of all of them; every other axis is mapped over."""
     x = devices.stacked(devices.filled(x), x.axes)
     together = _together(devices, x, names)
@@ -167,29 +169,31 @@ def _by_blocks(
         computed = jax.vmap(computed, in_axes=len(rest) - i, out_axes=1)
     made = _several_axes(devices, computed(array), names)
     shape = tuple(made.shape[len(names) + len(rest) :])
-    return Spread(made, shape, Layout((*names, *rest), ((),) * len(shape)))
+    return ShardedArray(made, shape, Layout((*names, *rest), ((),) * len(shape)))
 
 
-def reduce_scatter(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held] | None:
+def reduce_scatter(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
     """The sum, of which each device keeps its part of a dimension."""
     devices, params = run.devices, eqn.params
     names, dim = _names(devices, params["axis_name"]), params["scatter_dimension"]
     shape = eqn.outvars[0].aval.shape
     if params.get("axis_index_groups") is not None:
         blocks = functools.partial(_scattered_blocks, params)
-        return [_by_blocks(devices, operand.spread, names, blocks)]
+        return [_by_blocks(devices, operand.sharded, names, blocks)]
     total = devices.filled(reduced(devices, "sum", operand, names), [dim])
     if params["tiled"]:
         tiled = tuple((*axes, *names) if d == dim else axes for d, axes in enumerate(total.layout.tiled))
-        return [Spread(total.array, shape, Layout(total.layout.stacked, tiled))]
+        return [ShardedArray(total.array, shape, Layout(total.layout.stacked, tiled))]
     return [_unstacked(devices, devices.stacked(total, frozenset(total.layout.tiled[dim])), dim, names, shape)]
 
 
-def _unstacked(devices: Devices, x: Spread, dim: int, names: Sequence[str], shape: tuple[Dim, ...]) -> Spread:
+def _unstacked(
+    devices: Devices, x: ShardedArray, dim: int, names: Sequence[str], shape: tuple[Dim, ...]
+) -> ShardedArray:
     """The value of which each device along axes keeps one element of a dimension, which goes."""
     array = jnp.moveaxis(x.array, len(x.layout.stacked) + dim, 0)
     array = _several_axes(devices, array, names)
-    return Spread(
+    return ShardedArray(
         array, shape, Layout((*names, *x.layout.stacked), (*x.layout.tiled[:dim], *x.layout.tiled[dim + 1 :]))
     )
 
@@ -204,9 +208,9 @@ def _scattered_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array
     return [found[i] for i in range(len(blocks))]
 
 
-def all_to_all(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held] | None:
-    """Each device sends a part of one dimension to each, and puts what it gets together along another."""
-    devices, params, x = run.devices, eqn.params, operand.spread
+def all_to_all(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
+    """Each device sends a part of one dimension to each, and concatenates the received parts along another."""
+    devices, params, x = run.devices, eqn.params, operand.sharded
     names = _names(devices, params["axis_name"])
     split, concat, shape = params["split_axis"], params["concat_axis"], eqn.outvars[0].aval.shape
     if params.get("axis_index_groups") is not None:
@@ -219,16 +223,16 @@ def all_to_all(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held]
         array = jnp.moveaxis(array, 1, 1 + len(rest) + concat)
         tiled = [axes for d, axes in enumerate(kept) if d != split]
         tiled.insert(concat, ())
-        return [Spread(_several_axes(devices, array, names), shape, Layout((*names, *rest), tuple(tiled)))]
+        return [ShardedArray(_several_axes(devices, array, names), shape, Layout((*names, *rest), tuple(tiled)))]
     if split == concat:
         x = _together(devices, devices.stacked(x, frozenset(x.layout.tiled[split])), names)
         array, at = _one_axis(devices, x, names), 1 + len(x.layout.stacked) - len(names) + split
         parts = devices.count(names), array.shape[at] // devices.count(names)
         exchanged = jnp.swapaxes(jnp.reshape(array, (*array.shape[:at], *parts, *array.shape[at + 1 :])), 0, at)
-        return [Spread(_several_axes(devices, jnp.reshape(exchanged, array.shape), names), shape, x.layout)]
+        return [ShardedArray(_several_axes(devices, jnp.reshape(exchanged, array.shape), names), shape, x.layout)]
     x = _as_tiles(devices, x, concat, names)
     divided = tuple((*axes, *names) if d == split else axes for d, axes in enumerate(_without(x.layout, names).tiled))
-    return [Spread(x.array, shape, Layout(x.layout.stacked, divided))]
+    return [ShardedArray(x.array, shape, Layout(x.layout.stacked, divided))]
 
 
 def _exchanged_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array]:
@@ -247,11 +251,11 @@ def _exchanged_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array
 # -- sending -----------------------------------------------------------------------------------------------
 
 
-def ppermute(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held] | None:
+def ppermute(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
     """Each device gets the value of the one that sends to it, zeros where there is none."""
     names = _names(run.devices, eqn.params["axis_name"])
     senders: dict[int, int] = {target: source for source, target in eqn.params["perm"]}
-    count, x = run.devices.count(names), operand.spread
+    count, x = run.devices.count(names), operand.sharded
     if not names:
         return [x] if senders else [_zeros(x)]
     if len(senders) == count and x.axes.isdisjoint(names):
@@ -264,20 +268,20 @@ def ppermute(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held] |
     if len(senders) < count:
         got = np.array([i in senders for i in range(count)]).reshape(count, *[1] * (array.ndim - 1))
         array = jnp.where(got, array, jnp.zeros((), array.dtype))
-    return [Spread(_several_axes(run.devices, array, names), x.shape, x.layout)]
+    return [ShardedArray(_several_axes(run.devices, array, names), x.shape, x.layout)]
 
 
-def _zeros(x: Spread) -> Spread:
+def _zeros(x: ShardedArray) -> ShardedArray:
     return dataclasses.replace(x, array=jnp.zeros_like(x.array))
 
 
 def _rotation(senders: Mapping[int, int], count: int) -> int | None:
-    """By how much the index of a device exceeds that of its sender, if it is the same for all of them."""
+    """The difference of the indices of a device and its sender, if it is the same for all of them."""
     shifts = {(target - source) % count for target, source in senders.items()}
     return shifts.pop() if len(senders) == count and len(shifts) == 1 else None
 
 
-def _turned(devices: Devices, x: Spread, names: Sequence[str], shift: int) -> Spread | None:
+def _turned(devices: Devices, x: ShardedArray, names: Sequence[str], shift: int) -> ShardedArray | None:
     """The value rotated along one axis, leading or dividing a dimension; None where it is not that."""
     if len(names) > 1:
         return None
@@ -291,24 +295,24 @@ def _turned(devices: Devices, x: Spread, names: Sequence[str], shift: int) -> Sp
     return dataclasses.replace(x, array=lax.concatenate([second, first], at))
 
 
-def pbroadcast(run: Interpreter, eqn: Equation, operand: Held) -> Sequence[Held] | None:
+def pbroadcast(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
     """All devices get the value of one."""
     names = _names(run.devices, eqn.params["axis_name"])
-    x = operand.spread
+    x = operand.sharded
     if x.axes.isdisjoint(names):
         return [x]
     x = _together(run.devices, x, names)
     array = _one_axis(run.devices, x, names)[eqn.params["source"]]
-    return [Spread(array, x.shape, Layout(x.layout.stacked[len(names) :], x.layout.tiled))]
+    return [ShardedArray(array, x.shape, Layout(x.layout.stacked[len(names) :], x.layout.tiled))]
 
 
-def axis_index(run: Interpreter, eqn: Equation) -> Sequence[Held] | None:
+def axis_index(run: Interpreter, eqn: Equation) -> Sequence[ShardedValue] | None:
     """The numbers of the devices along an axis."""
     names = _names(run.devices, eqn.params["axis_name"])
     if not names:
         return [whole(constant(np.zeros((), np.int32)))]
     numbers = np.arange(run.devices.count(names), dtype=np.int32).reshape([run.devices.sizes[a] for a in names])
-    return [Spread(constant(numbers), (), Layout(names, ()))]
+    return [ShardedArray(constant(numbers), (), Layout(names, ()))]
 
 
 COLLECTIVES: Mapping[str, ShardRule] = {

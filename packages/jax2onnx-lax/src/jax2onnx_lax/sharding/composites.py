@@ -8,15 +8,15 @@ import jax
 from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import bind_primitive
 
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, ShardRule, axis_names
-from jax2onnx_lax.sharding.layouts import Layout, Spread
+from jax2onnx_lax.sharding.interpreter import Interpreter, ShardedValue, ShardRule, axis_names
+from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray
 
 __all__ = ["COMPOSITES"]
 
 
-def composite(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
-    """The operation on whole arrays, where that is what its decomposition says; for each device, or the decomposition, elsewhere."""
-    values = [run.devices.filled(x.spread) for x in operands]
+def composite(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[ShardedValue] | None:
+    """Apply the operation to whole arrays where its decomposition allows it, else to each device or by the decomposition."""
+    values = [run.devices.filled(x.sharded) for x in operands]
     if axis_names(eqn):
         return run.run(eqn.params["jaxpr"], operands[eqn.params["count"] :])
     if not any(x.layout.stacked for x in values) and (results := _on_whole_arrays(run, eqn, values)) is not None:
@@ -26,18 +26,18 @@ def composite(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held
     return run.run(eqn.params["jaxpr"], operands[eqn.params["count"] :])
 
 
-def _on_whole_arrays(run: Interpreter, eqn: Equation, values: Sequence[Spread]) -> list[Held] | None:
+def _on_whole_arrays(run: Interpreter, eqn: Equation, values: Sequence[ShardedArray]) -> list[ShardedValue] | None:
     """The operation on whole arrays; None where its decomposition needs to know of devices, or its batch may not be larger."""
     params, count = eqn.params, eqn.params["count"]
     if not _may_be_larger(params, values[:count]):
         return None
-    trial, layouts, unreduced = run.within({}), list[Layout](), list[Held]()
+    trial, layouts, unreduced = run.within({}), list[Layout](), list[ShardedValue]()
 
     def traced(*arrays: jax.Array) -> list[jax.Array]:
-        held = [Spread(a, x.shape, x.layout) for a, x in zip(arrays, values[count:], strict=True)]
+        held = [ShardedArray(a, x.shape, x.layout) for a, x in zip(arrays, values[count:], strict=True)]
         found = trial.run(params["jaxpr"], held)
-        unreduced.extend(x for x in found if not isinstance(x, Spread))
-        results = [trial.devices.filled(x.spread) for x in found]
+        unreduced.extend(x for x in found if not isinstance(x, ShardedArray))
+        results = [trial.devices.filled(x.sharded) for x in found]
         layouts.extend(x.layout for x in results)
         return [x.array for x in results]
 
@@ -46,10 +46,10 @@ def _on_whole_arrays(run: Interpreter, eqn: Equation, values: Sequence[Spread]) 
     if unreduced or not trial.is_crisp or any(layout.stacked for layout in layouts):
         return None
     results = bind_primitive(eqn.primitive, {**params, "jaxpr": jaxpr}, *arrays)
-    return [Spread(x, v.aval.shape, layout) for x, v, layout in zip(results, eqn.outvars, layouts, strict=True)]
+    return [ShardedArray(x, v.aval.shape, layout) for x, v, layout in zip(results, eqn.outvars, layouts, strict=True)]
 
 
-def _may_be_larger(params: Mapping[str, object], values: Sequence[Spread]) -> bool:
+def _may_be_larger(params: Mapping[str, object], values: Sequence[ShardedArray]) -> bool:
     """Whether the operation takes further examples in those of its operands that are divided."""
     keep, tree = params["keep"], params["tree"]
     owners = [i for i, operand in enumerate(tree.children()) for _ in range(operand.num_leaves)]  # type: ignore[attr-defined]

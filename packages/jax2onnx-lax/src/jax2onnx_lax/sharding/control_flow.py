@@ -12,8 +12,8 @@ from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import open_jaxpr
 
 from jax2onnx_lax._compat import scan_counts
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, ShardRule
-from jax2onnx_lax.sharding.layouts import Layout, Spread
+from jax2onnx_lax.sharding.interpreter import Interpreter, ShardedValue, ShardRule
+from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray
 
 __all__ = ["CONTROL_FLOW"]
 
@@ -21,7 +21,7 @@ __all__ = ["CONTROL_FLOW"]
 def call(parameter: str) -> ShardRule:
     """The rule of a primitive that is nothing but the jaxpr which is its parameter."""
 
-    def rule(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
+    def rule(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[ShardedValue] | None:
         return run.run(eqn.params[parameter], operands)
 
     return rule
@@ -34,13 +34,13 @@ class _Body:
         self._run, self._jaxpr = run, jaxpr
         self._shapes = [v.aval.shape for v in open_jaxpr(jaxpr)[0].invars]
 
-    def __call__(self, arrays: Sequence[jax.Array], layouts: Sequence[Layout]) -> list[Spread]:
+    def __call__(self, arrays: Sequence[jax.Array], layouts: Sequence[Layout]) -> list[ShardedArray]:
         """The results on operands in these layouts."""
-        operands = [Spread(*parts) for parts in zip(arrays, self._shapes, layouts, strict=True)]
-        return [self._run.devices.filled(x.spread) for x in self._run.run(self._jaxpr, operands)]
+        operands = [ShardedArray(*parts) for parts in zip(arrays, self._shapes, layouts, strict=True)]
+        return [self._run.devices.filled(x.sharded) for x in self._run.run(self._jaxpr, operands)]
 
     def layouts(self, arrays: Sequence[jax.Array], layouts: Sequence[Layout]) -> list[Layout]:
-        """Those of the results."""
+        """The layouts of the results."""
         found: list[Layout] = []
 
         def traced(*xs: jax.Array) -> None:
@@ -50,20 +50,20 @@ class _Body:
         return found
 
 
-def _laid(run: Interpreter, values: Sequence[Held], layouts: Sequence[Layout]) -> list[Spread]:
-    filled = [run.devices.filled(x.spread) for x in values]
+def _laid(run: Interpreter, values: Sequence[ShardedValue], layouts: Sequence[Layout]) -> list[ShardedArray]:
+    filled = [run.devices.filled(x.sharded) for x in values]
     return [run.devices.relaid(x, layout) for x, layout in zip(filled, layouts, strict=True)]
 
 
-def _arrays(values: Sequence[Spread]) -> list[jax.Array]:
+def _arrays(values: Sequence[ShardedArray]) -> list[jax.Array]:
     return [jnp.asarray(x.array) for x in values]
 
 
 def _carried(
-    run: Interpreter, init: Sequence[Held], results: Callable[[Sequence[Spread]], Sequence[Layout]]
-) -> list[Spread]:
+    run: Interpreter, init: Sequence[ShardedValue], results: Callable[[Sequence[ShardedArray]], Sequence[Layout]]
+) -> list[ShardedArray]:
     """The first values of a loop in layouts that its body keeps; `results` gives those of the body for given operands."""
-    carry = [run.devices.filled(x.spread) for x in init]
+    carry = [run.devices.filled(x.sharded) for x in init]
     while True:
         joined = [run.devices.joined([x.layout, layout]) for x, layout in zip(carry, results(carry), strict=True)]
         if joined == [x.layout for x in carry]:
@@ -71,19 +71,19 @@ def _carried(
         carry = _laid(run, carry, joined)
 
 
-def scan(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
+def scan(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[ShardedValue] | None:
     """A scan over whole arrays."""
     params = eqn.params
     constants, carries = scan_counts(params, len(operands))
     body = _Body(run, params["jaxpr"])
-    consts = [run.devices.filled(x.spread) for x in operands[:constants]]
+    consts = [run.devices.filled(x.sharded) for x in operands[:constants]]
     xs = [_first(run, x) for x in operands[constants + carries :]]
     rows = [Layout(x.layout.stacked, x.layout.tiled[1:]) for x in xs]
     sequences = [jnp.moveaxis(x.array, len(x.layout.stacked), 0) for x in xs]
     elements = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in sequences]
     layouts: list[Layout] = []
 
-    def results(carry: Sequence[Spread]) -> list[Layout]:
+    def results(carry: Sequence[ShardedArray]) -> list[Layout]:
         given = [x.layout for x in (*consts, *carry)]
         layouts[:] = body.layouts([*_arrays(consts), *_arrays(carry), *elements], [*given, *rows])
         return layouts[:carries]
@@ -99,31 +99,31 @@ def scan(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | N
         step, _arrays(carry), sequences, params["length"], reverse=params["reverse"], unroll=params["unroll"]
     )
     shapes = [v.aval.shape for v in eqn.outvars]
-    ends = [Spread(x, shape, layout) for x, shape, layout in zip(last, shapes, kept, strict=False)]
+    ends = [ShardedArray(x, shape, layout) for x, shape, layout in zip(last, shapes, kept, strict=False)]
     return [*ends, *map(_collected, ys, shapes[carries:], layouts[carries:])]
 
 
-def _first(run: Interpreter, x: Held) -> Spread:
+def _first(run: Interpreter, x: ShardedValue) -> ShardedArray:
     """A value whose first dimension is not divided, with all of its elements."""
-    filled = run.devices.filled(x.spread)
+    filled = run.devices.filled(x.sharded)
     return run.devices.stacked(filled, frozenset(filled.layout.tiled[0]))
 
 
-def _collected(array: jax.Array, shape: tuple[Dim, ...], layout: Layout) -> Spread:
+def _collected(array: jax.Array, shape: tuple[Dim, ...], layout: Layout) -> ShardedArray:
     """The results of the steps of a scan, stacked."""
     moved = jnp.moveaxis(array, 0, len(layout.stacked))
-    return Spread(moved, shape, Layout(layout.stacked, ((), *layout.tiled)))
+    return ShardedArray(moved, shape, Layout(layout.stacked, ((), *layout.tiled)))
 
 
-def while_loop(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
+def while_loop(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[ShardedValue] | None:
     """A loop over whole arrays, where all devices leave it together."""
     params = eqn.params
     split = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     of_condition, of_body = _Body(run, params["cond_jaxpr"]), _Body(run, params["body_jaxpr"])
-    given = [run.devices.filled(x.spread) for x in operands[: split[1]]]
+    given = [run.devices.filled(x.sharded) for x in operands[: split[1]]]
     groups = given[: split[0]], given[split[0] :]
 
-    def results(carry: Sequence[Spread]) -> list[Layout]:
+    def results(carry: Sequence[ShardedArray]) -> list[Layout]:
         values = [*groups[1], *carry]
         return of_body.layouts(_arrays(values), [x.layout for x in values])
 
@@ -141,15 +141,17 @@ def while_loop(run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Hel
         return _arrays(_laid(run, made, kept))
 
     last = lax.while_loop(condition, step, _arrays(carry))
-    return [Spread(x, y.shape, y.layout) for x, y in zip(last, carry, strict=True)]
+    return [ShardedArray(x, y.shape, y.layout) for x, y in zip(last, carry, strict=True)]
 
 
-def cond(run: Interpreter, eqn: Equation, index: Held, *operands: Held) -> Sequence[Held] | None:
+def cond(
+    run: Interpreter, eqn: Equation, index: ShardedValue, *operands: ShardedValue
+) -> Sequence[ShardedValue] | None:
     """A choice of one branch over whole arrays, where all devices choose the same."""
     if index.axes:
         return None
     branches = [_Body(run, jaxpr) for jaxpr in eqn.params["branches"]]
-    values = [run.devices.filled(x.spread) for x in operands]
+    values = [run.devices.filled(x.sharded) for x in operands]
     layouts = [x.layout for x in values]
     found = [branch.layouts(_arrays(values), layouts) for branch in branches]
     kept = [run.devices.joined(alike) for alike in zip(*found, strict=True)]
@@ -157,8 +159,8 @@ def cond(run: Interpreter, eqn: Equation, index: Held, *operands: Held) -> Seque
     def traced(branch: _Body) -> Callable[..., list[jax.Array]]:
         return lambda *arrays: _arrays(_laid(run, branch(arrays, layouts), kept))
 
-    results = lax.switch(index.spread.array, [traced(branch) for branch in branches], *_arrays(values))
-    return [Spread(x, v.aval.shape, layout) for x, v, layout in zip(results, eqn.outvars, kept, strict=True)]
+    results = lax.switch(index.sharded.array, [traced(branch) for branch in branches], *_arrays(values))
+    return [ShardedArray(x, v.aval.shape, layout) for x, v, layout in zip(results, eqn.outvars, kept, strict=True)]
 
 
 CONTROL_FLOW: Mapping[str, ShardRule] = {

@@ -1,4 +1,4 @@
-"""`Interpreter`: computes what a body computes on all devices of a mesh, on whole arrays."""
+"""`Interpreter`: evaluates a body for all devices of a mesh on whole arrays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
 
 from jax2onnx_lax._compat import batched, traced_body, traced_for
-from jax2onnx_lax.sharding.layouts import Devices, Layout, Spread, constant, whole
+from jax2onnx_lax.sharding.sharded_arrays import Devices, Layout, ShardedArray, constant, whole
 
-__all__ = ["Held", "Interpreter", "Kind", "ShardRule", "Unreduced", "annotation", "axis_names", "evaluated"]
+__all__ = ["Interpreter", "Kind", "ShardRule", "ShardedValue", "Unreduced", "annotation", "axis_names", "evaluated"]
 
 _SMALL = 4096  # elements of a constant that is computed while the body is traced
 
@@ -26,10 +26,10 @@ Kind: TypeAlias = str
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unreduced:
-    """A value of which only what the devices hold together is known, until somebody asks for the part of each.
+    """A value that is not yet reduced over the devices, until somebody asks for the part of each.
 
     Attributes:
-      kind: how the parts are put together.
+      kind: the reduction of the parts.
       over: the mesh axes along which they are.
       total: the result.
       parts: computes the part of each device.
@@ -37,8 +37,8 @@ class Unreduced:
 
     kind: Kind
     over: frozenset[str]
-    total: Spread
-    parts: Callable[[], Spread]
+    total: ShardedArray
+    parts: Callable[[], ShardedArray]
 
     @property
     def axes(self) -> frozenset[str]:
@@ -51,15 +51,15 @@ class Unreduced:
         return self.total.shape
 
     @property
-    def spread(self) -> Spread:
+    def sharded(self) -> ShardedArray:
         """The parts."""
         return self.parts()
 
 
 #: A value of a body.
-Held: TypeAlias = Spread | Unreduced
+ShardedValue: TypeAlias = ShardedArray | Unreduced
 #: `rule(interpreter, equation, *operands)`: the results, or None where it does not know better than to compute device by device.
-ShardRule: TypeAlias = Callable[..., Sequence[Held] | None]
+ShardRule: TypeAlias = Callable[..., Sequence[ShardedValue] | None]
 
 
 def evaluated(eqn: Equation, arrays: Sequence[jax.Array], **params: object) -> list[jax.Array]:
@@ -85,7 +85,7 @@ def axis_names(eqn: Equation) -> frozenset[str]:
     return frozenset(found)
 
 
-def annotation(_: Interpreter, __: Equation, *operands: Held) -> Sequence[Held]:
+def annotation(_: Interpreter, __: Equation, *operands: ShardedValue) -> Sequence[ShardedValue]:
     """The rule of an annotation, which changes no value."""
     return operands
 
@@ -114,13 +114,13 @@ class Interpreter:
         """An interpreter for bodies over further axes."""
         return Interpreter({**self._sizes, **sizes}, self._rules)
 
-    def run(self, jaxpr: Jaxpr, operands: Sequence[Held]) -> list[Held]:
+    def run(self, jaxpr: Jaxpr, operands: Sequence[ShardedValue]) -> list[ShardedValue]:
         """The results of a jaxpr."""
         inner, consts = open_jaxpr(jaxpr)
-        env: dict[Var, Held] = dict(zip(inner.constvars, map(whole, consts), strict=True))
+        env: dict[Var, ShardedValue] = dict(zip(inner.constvars, map(whole, consts), strict=True))
         env.update(zip(inner.invars, operands, strict=True))
 
-        def read(atom: Atom) -> Held:
+        def read(atom: Atom) -> ShardedValue:
             return whole(constant(np.asarray(atom.val, atom.aval.dtype))) if is_literal(atom) else env[atom]
 
         for eqn in inner.eqns:
@@ -129,7 +129,7 @@ class Interpreter:
             env.update(zip(eqn.outvars, results, strict=True))
         return [read(v) for v in inner.outvars]
 
-    def apply(self, eqn: Equation, operands: Sequence[Held]) -> Sequence[Held]:
+    def apply(self, eqn: Equation, operands: Sequence[ShardedValue]) -> Sequence[ShardedValue]:
         """The results of an equation."""
         rule = self._rules.get(eqn.primitive.name)
         differ = axis_names(eqn) or any(x.axes for x in operands)
@@ -138,20 +138,20 @@ class Interpreter:
         results = None if rule is None else rule(self, eqn, *operands)
         if results is not None:
             return results
-        return self.on_each_device(eqn, *(x.spread for x in operands))
+        return self.on_each_device(eqn, *(x.sharded for x in operands))
 
-    def _is_small(self, eqn: Equation, operands: Sequence[Held]) -> bool:
+    def _is_small(self, eqn: Equation, operands: Sequence[ShardedValue]) -> bool:
         """Whether an array is smaller than its value, because elements are equal, or may be."""
-        uniform = any(x.spread.is_uniform(d) for x in operands for d in range(len(x.shape)))
+        uniform = any(x.sharded.is_uniform(d) for x in operands for d in range(len(x.shape)))
         return uniform or eqn.primitive.name in ("broadcast_in_dim", "iota")
 
-    def _once(self, eqn: Equation, operands: Sequence[Held]) -> list[Held]:
+    def _once(self, eqn: Equation, operands: Sequence[ShardedValue]) -> list[ShardedValue]:
         """The results of an equation that is the same on all devices."""
-        arrays = [self.devices.filled(x.spread).array for x in operands]
+        arrays = [self.devices.filled(x.sharded).array for x in operands]
         results = evaluated(eqn, arrays)
         return [whole(x, v.aval.shape) for x, v in zip(results, eqn.outvars, strict=True)]
 
-    def on_each_device(self, eqn: Equation, *operands: Spread) -> list[Held]:
+    def on_each_device(self, eqn: Equation, *operands: ShardedArray) -> list[ShardedValue]:
         """The results of an equation, computed for each device by itself."""
         self._was_apart = True
         used = axis_names(eqn).union(*(x.axes for x in operands))
@@ -167,15 +167,15 @@ class Interpreter:
         stacked = [tuple(axis for axis, differ in found if differ[i]) for i in range(len(results))]
         return [self._spread(x, names, v.aval.shape) for x, names, v in zip(results, stacked, eqn.outvars, strict=True)]
 
-    def _led(self, x: Spread, axes: Sequence[str]) -> Spread:
+    def _led(self, x: ShardedArray, axes: Sequence[str]) -> ShardedArray:
         """The value with those of the axes leading, in order, along which it differs."""
         x = self.devices.filled(x)
         layout = Layout(tuple(a for a in axes if a in x.axes), ((),) * x.rank)
         return self.devices.relaid(x, layout)
 
-    def _spread(self, array: jax.Array, axes: Sequence[str], shape: tuple[Dim, ...]) -> Spread:
+    def _spread(self, array: jax.Array, axes: Sequence[str], shape: tuple[Dim, ...]) -> ShardedArray:
         """A result of all devices; there is one device along some of the axes."""
         first = tuple(0 if self._sizes[a] == 1 else slice(None) for a in axes)
         names = tuple(a for a in axes if self._sizes[a] > 1)
         array = array[first] if len(names) < len(axes) else array
-        return Spread(array, shape, Layout(names, ((),) * len(shape)))
+        return ShardedArray(array, shape, Layout(names, ((),) * len(shape)))

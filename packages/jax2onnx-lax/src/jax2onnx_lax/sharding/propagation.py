@@ -1,4 +1,4 @@
-"""Equations that mean the same on whole arrays: how the layouts of their operands become that of the result."""
+"""Propagation of layouts through equations that mean the same on whole arrays."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.jaxprs import bind_primitive, is_static
 
-from jax2onnx_lax.sharding.interpreter import Held, Interpreter, Kind, ShardRule, Unreduced, evaluated
-from jax2onnx_lax.sharding.layouts import Layout, Spread, broadcast, expanded, whole
+from jax2onnx_lax.sharding.interpreter import Interpreter, Kind, ShardedValue, ShardRule, Unreduced, evaluated
+from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray, broadcast, expanded, whole
 
-__all__ = ["PROPAGATION", "SpreadRule", "result"]
+__all__ = ["PROPAGATION", "ShardedArrayRule", "result"]
 
 #: A rule that takes the value of each device.
-SpreadRule = Callable[..., Sequence[Held] | None]
+ShardedArrayRule = Callable[..., Sequence[ShardedValue] | None]
 
 _ELEMENTWISE = (
     "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e",
@@ -34,33 +34,35 @@ _ELEMENTWISE = (
 )  # fmt: skip
 
 
-def result(eqn: Equation, arrays: Sequence[jax.Array], layouts: Sequence[Layout], **params: object) -> list[Held]:
+def result(
+    eqn: Equation, arrays: Sequence[jax.Array], layouts: Sequence[Layout], **params: object
+) -> list[ShardedValue]:
     """The results of an equation on arrays, with other parameters, in these layouts."""
     values = evaluated(eqn, arrays, **params)
-    return [Spread(x, v.aval.shape, layout) for x, v, layout in zip(values, eqn.outvars, layouts, strict=True)]
+    return [ShardedArray(x, v.aval.shape, layout) for x, v, layout in zip(values, eqn.outvars, layouts, strict=True)]
 
 
 # -- elementwise --------------------------------------------------------------------------------------
 
 
-def elementwise(run: Interpreter, eqn: Equation, *operands: Spread) -> Sequence[Held] | None:
+def elementwise(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Sequence[ShardedValue] | None:
     """Operands in one layout; one that is the same everywhere keeps its size 1."""
     shape = eqn.outvars[0].aval.shape
     if (
         eqn.primitive.name == "bitcast_convert_type" and len(shape) != operands[0].rank
     ):  # a dimension of bytes comes or goes
         return None
-    spread = [x if x.rank != len(shape) and not x.axes else _of_shape(run, x, shape) for x in operands]
-    layout = run.devices.joined([x.layout for x in spread if x.rank == len(shape)])
-    arrays = [run.devices.broadcastable(x, layout) if x.rank == len(shape) else x.array for x in spread]
+    sharded = [x if x.rank != len(shape) and not x.axes else _of_shape(run, x, shape) for x in operands]
+    layout = run.devices.joined([x.layout for x in sharded if x.rank == len(shape)])
+    arrays = [run.devices.broadcastable(x, layout) if x.rank == len(shape) else x.array for x in sharded]
     return result(eqn, _broadcast([*arrays], len(layout.stacked) + len(shape)), [layout])
 
 
-def _of_shape(run: Interpreter, x: Spread, shape: tuple[Dim, ...]) -> Spread:
+def _of_shape(run: Interpreter, x: ShardedArray, shape: tuple[Dim, ...]) -> ShardedArray:
     """A scalar, or a value with dimensions of size 1, as one of this shape in which elements are equal."""
     if x.rank != len(shape):
         array = expanded(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
-        return Spread(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
+        return ShardedArray(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
     one = [d for d in range(x.rank) if _is_one(x.shape[d]) and not _is_one(shape[d])]
     x = run.devices.stacked(x, frozenset(a for d in one for a in x.layout.tiled[d]))
     return dataclasses.replace(x, shape=tuple(shape))
@@ -77,7 +79,7 @@ def _broadcast(arrays: list[jax.Array], rank: int) -> list[jax.Array]:
 # -- shapes -------------------------------------------------------------------------------------------
 
 
-def broadcast_in_dim(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
+def broadcast_in_dim(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
     """New dimensions, and those that are expanded, are of size 1 until their elements are needed."""
     shape, places = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     one = [d for d, place in enumerate(places) if x.layout.tiled[d] and x.shape[d] != shape[place]]
@@ -86,24 +88,24 @@ def broadcast_in_dim(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Hel
     new = [count + d for d in range(rank) if d not in places]
     tiled = dict(zip(places, x.layout.tiled, strict=True))
     layout = Layout(x.layout.stacked, tuple(tiled.get(d, ()) for d in range(rank)))
-    return [Spread(expanded(x.array, new), tuple(shape), layout)]
+    return [ShardedArray(expanded(x.array, new), tuple(shape), layout)]
 
 
-def iota(run: Interpreter, eqn: Equation) -> Sequence[Held] | None:
+def iota(run: Interpreter, eqn: Equation) -> Sequence[ShardedValue] | None:
     """Numbers along one dimension; the others are of size 1 until their elements are needed."""
     shape, along = eqn.params["shape"], eqn.params["dimension"]
     array = lax.broadcasted_iota(eqn.params["dtype"], tuple(n if d == along else 1 for d, n in enumerate(shape)), along)
     return [whole(array, shape)]
 
 
-def transpose(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
+def transpose(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
     """The dimensions are divided as before."""
     order, count = eqn.params["permutation"], len(x.layout.stacked)
     layout = Layout(x.layout.stacked, tuple(x.layout.tiled[d] for d in order))
     return result(eqn, [x.array], [layout], permutation=(*range(count), *(count + d for d in order)))
 
 
-def squeeze(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
+def squeeze(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
     """The axes that divide a dimension which goes are leading then."""
     gone = eqn.params["dimensions"]
     x = run.devices.stacked(x, frozenset(a for d in gone for a in x.layout.tiled[d]))
@@ -112,7 +114,7 @@ def squeeze(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None
     return result(eqn, [x.array], [layout], dimensions=tuple(count + d for d in gone))
 
 
-def reshape(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
+def reshape(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
     """A dimension that is divided is the first one of those that are put together, and that come of it."""
     new = eqn.params["new_sizes"]
     groups = _groups(x.shape, new)
@@ -170,10 +172,10 @@ def _is_one(dim: Dim) -> bool:
 # -- dimensions that stay as they are --------------------------------------------------------------------
 
 
-def along(*names: str) -> SpreadRule:
+def along(*names: str) -> ShardedArrayRule:
     """A rule for operations along the dimensions that parameters name, which are not divided; others are independent."""
 
-    def rule(run: Interpreter, eqn: Equation, *operands: Spread) -> Sequence[Held] | None:
+    def rule(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Sequence[ShardedValue] | None:
         touched = {d for name in names for d in _sequence(eqn.params[name])}
         layout = run.devices.joined([x.layout for x in operands])
         if any(layout.tiled[d] for d in touched):
@@ -196,7 +198,7 @@ def _shifted(value: int | Sequence[int], count: int) -> int | tuple[int, ...]:
     return tuple(count + d for d in value) if isinstance(value, (tuple, list)) else value + count  # type: ignore[operator]
 
 
-def slice_(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
+def slice_(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
     """Dimensions of which all is taken may be divided."""
     start, limit = eqn.params["start_indices"], eqn.params["limit_indices"]
     strides = eqn.params["strides"] or (1,) * x.rank
@@ -212,7 +214,7 @@ def slice_(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
     )  # fmt: skip
 
 
-def pad(run: Interpreter, eqn: Equation, x: Spread, value: Spread) -> Sequence[Held] | None:
+def pad(run: Interpreter, eqn: Equation, x: ShardedArray, value: ShardedArray) -> Sequence[ShardedValue] | None:
     """Dimensions that are not padded may be divided."""
     config = eqn.params["padding_config"]
     if value.axes or any(axes and tuple(config[d]) != (0, 0, 0) for d, axes in enumerate(x.layout.tiled)):
@@ -223,7 +225,9 @@ def pad(run: Interpreter, eqn: Equation, x: Spread, value: Spread) -> Sequence[H
     )
 
 
-def dynamic_slice(run: Interpreter, eqn: Equation, x: Spread, *starts: Spread) -> Sequence[Held] | None:
+def dynamic_slice(
+    run: Interpreter, eqn: Equation, x: ShardedArray, *starts: ShardedArray
+) -> Sequence[ShardedValue] | None:
     """Dimensions of which all is taken may be divided; they are, where each device takes the part of its number."""
     sizes = eqn.params["slice_sizes"]
     if x.layout.stacked or any(axes and sizes[d] != x.shape[d] for d, axes in enumerate(x.layout.tiled)):
@@ -239,7 +243,7 @@ def dynamic_slice(run: Interpreter, eqn: Equation, x: Spread, *starts: Spread) -
     return result(eqn, [x.array, *first], [Layout((), tiled)], slice_sizes=taken)
 
 
-def _own_part(run: Interpreter, x: Spread, dim: int, size: Dim, start: Spread) -> tuple[str, ...]:
+def _own_part(run: Interpreter, x: ShardedArray, dim: int, size: Dim, start: ShardedArray) -> tuple[str, ...]:
     """The axes along which each device takes the part of a dimension that has its number; none where it is not so."""
     axes = start.layout.stacked
     if not isinstance(start.array, np.ndarray) or not is_static(size) or not axes or not x.axes.isdisjoint(axes):
@@ -250,8 +254,8 @@ def _own_part(run: Interpreter, x: Spread, dim: int, size: Dim, start: Spread) -
 
 
 def dynamic_update_slice(
-    run: Interpreter, eqn: Equation, x: Spread, update: Spread, *starts: Spread
-) -> Sequence[Held] | None:
+    run: Interpreter, eqn: Equation, x: ShardedArray, update: ShardedArray, *starts: ShardedArray
+) -> Sequence[ShardedValue] | None:
     """Dimensions of which all is written may be divided."""
     layout = run.devices.joined([x.layout, update.layout])
     if layout.stacked or any(s.axes for s in starts):
@@ -262,7 +266,7 @@ def dynamic_update_slice(
     return result(eqn, [*arrays, *(s.array for s in starts)], [layout])
 
 
-def gather(run: Interpreter, eqn: Equation, x: Spread, indices: Spread) -> Sequence[Held] | None:
+def gather(run: Interpreter, eqn: Equation, x: ShardedArray, indices: ShardedArray) -> Sequence[ShardedValue] | None:
     """The operand may be divided along dimensions of which slices take all, the indices along all but the last one."""
     numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     if (
@@ -291,7 +295,7 @@ def gather(run: Interpreter, eqn: Equation, x: Spread, indices: Spread) -> Seque
 _KINDS: Mapping[str, Kind] = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min"}
 
 
-def reduce(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
+def reduce(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
     """Over dimensions that are divided, the result is that of all devices together."""
     axes = eqn.params["axes"]
     over = frozenset(a for d in axes for a in x.layout.tiled[d])
@@ -301,14 +305,14 @@ def reduce(run: Interpreter, eqn: Equation, x: Spread) -> Sequence[Held] | None:
     (total,) = result(eqn, [x.array], [layout], axes=tuple(count + d for d in axes))
     if not over:
         return [total]
-    return [Unreduced(_KINDS[eqn.primitive.name], over, total.spread, _parts(run, eqn, before))]
+    return [Unreduced(_KINDS[eqn.primitive.name], over, total.sharded, _parts(run, eqn, before))]
 
 
-def _parts(run: Interpreter, eqn: Equation, *operands: Spread) -> Callable[[], Spread]:
-    return lambda: run.on_each_device(eqn, *operands)[0].spread
+def _parts(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Callable[[], ShardedArray]:
+    return lambda: run.on_each_device(eqn, *operands)[0].sharded
 
 
-def dot_general(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> Sequence[Held] | None:
+def dot_general(run: Interpreter, eqn: Equation, lhs: ShardedArray, rhs: ShardedArray) -> Sequence[ShardedValue] | None:
     """A contraction of dimensions that are divided alike is the sum over the devices."""
     contracting, batch = eqn.params["dimension_numbers"]
     before = lhs, rhs
@@ -317,11 +321,11 @@ def dot_general(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> Se
     lhs, rhs = run.devices.stacked(lhs, apart), run.devices.stacked(rhs, apart)
     over = frozenset(a for d in contracting[0] for a in lhs.layout.tiled[d])
     (total,) = _product(run, eqn, lhs, rhs)
-    return [Unreduced("sum", over, total.spread, _parts(run, eqn, *before)) if over else total]
+    return [Unreduced("sum", over, total.sharded, _parts(run, eqn, *before)) if over else total]
 
 
 def _apart(
-    lhs: Spread, rhs: Spread, contracting: Sequence[Sequence[int]], batch: Sequence[Sequence[int]]
+    lhs: ShardedArray, rhs: ShardedArray, contracting: Sequence[Sequence[int]], batch: Sequence[Sequence[int]]
 ) -> frozenset[str]:
     """The axes along which a product has to be computed for each device by itself."""
     pairs = {
@@ -341,7 +345,7 @@ def _apart(
     return frozenset(apart)
 
 
-def _product(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> list[Held]:
+def _product(run: Interpreter, eqn: Equation, lhs: ShardedArray, rhs: ShardedArray) -> list[ShardedValue]:
     """The product, in which the leading axes of one operand are free, and those of both are batch axes."""
     (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
     left, right = lhs.layout.stacked, rhs.layout.stacked
@@ -363,10 +367,10 @@ def _product(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> list[
         array = lax.transpose(array, [*at, *(i for i in range(array.ndim) if i not in at)])
     tiled = [lhs.layout.tiled[d] for d in (*lb, *free[0])] + [rhs.layout.tiled[d] for d in free[1]]
     layout = Layout((*both, *only[0], *only[1]), tuple(tiled))
-    return [Spread(array, eqn.outvars[0].aval.shape, layout)]
+    return [ShardedArray(array, eqn.outvars[0].aval.shape, layout)]
 
 
-def convolution(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> Sequence[Held] | None:
+def convolution(run: Interpreter, eqn: Equation, lhs: ShardedArray, rhs: ShardedArray) -> Sequence[ShardedValue] | None:
     """The batch may be divided, and the features of the result."""
     numbers = eqn.params["dimension_numbers"]
     groups = {eqn.params["feature_group_count"], eqn.params["batch_group_count"]}
@@ -385,15 +389,15 @@ def convolution(run: Interpreter, eqn: Equation, lhs: Spread, rhs: Spread) -> Se
 # -- what is linear in parts that are still to be put together ------------------------------------------------
 
 
-def _scales(eqn: Equation, other: Held) -> bool:
+def _scales(eqn: Equation, other: ShardedValue) -> bool:
     """Whether the other operand of a product or quotient is one finite number that is not zero."""
-    value = other.spread.array
+    value = other.sharded.array
     if not isinstance(value, np.ndarray) or value.size != 1 or not jnp.issubdtype(value.dtype, jnp.floating):
         return False
     return bool(np.isfinite(np.float64(value.item()))) and value.item() != 0
 
 
-def _is_linear(eqn: Equation, operands: Sequence[Held]) -> bool:
+def _is_linear(eqn: Equation, operands: Sequence[ShardedValue]) -> bool:
     """Whether the parts may be put together after the equation as well as before it."""
     name, pending = eqn.primitive.name, [x for x in operands if isinstance(x, Unreduced)]
     kinds = {x.kind for x in pending}
@@ -419,8 +423,10 @@ def _keeps_range(old: np.dtype[np.generic], new: np.dtype[np.generic]) -> bool:
     return floats and bool(jnp.finfo(new).maxexp >= jnp.finfo(old).maxexp)
 
 
-def _linear(rule: SpreadRule, run: Interpreter, eqn: Equation, *operands: Held) -> Sequence[Held] | None:
-    """The results of a rule, also on what the devices hold together, where that means the same."""
+def _linear(
+    rule: ShardedArrayRule, run: Interpreter, eqn: Equation, *operands: ShardedValue
+) -> Sequence[ShardedValue] | None:
+    """The results of a rule, also on unreduced operands where the rule is linear."""
     pending = [x for x in operands if isinstance(x, Unreduced)]
     if not pending:
         return rule(run, eqn, *operands)
@@ -429,24 +435,24 @@ def _linear(rule: SpreadRule, run: Interpreter, eqn: Equation, *operands: Held) 
         made = None if totals is None else _together(pending[0], totals[0])
         if made is not None:
             return [dataclasses.replace(made, parts=lambda: _parts_of(rule, run, eqn, *operands))]
-    return rule(run, eqn, *(x.spread for x in operands))
+    return rule(run, eqn, *(x.sharded for x in operands))
 
 
-def _together(pending: Unreduced, total: Held) -> Unreduced | None:
-    if isinstance(total, Spread):
+def _together(pending: Unreduced, total: ShardedValue) -> Unreduced | None:
+    if isinstance(total, ShardedArray):
         return dataclasses.replace(pending, total=total)
     if total.kind != pending.kind:
         return None
     return dataclasses.replace(pending, over=pending.over | total.over, total=total.total)
 
 
-def _parts_of(rule: SpreadRule, run: Interpreter, eqn: Equation, *operands: Held) -> Spread:
-    spread = [x.spread for x in operands]
-    results = rule(run, eqn, *spread)
-    return (run.on_each_device(eqn, *spread) if results is None else results)[0].spread
+def _parts_of(rule: ShardedArrayRule, run: Interpreter, eqn: Equation, *operands: ShardedValue) -> ShardedArray:
+    sharded = [x.sharded for x in operands]
+    results = rule(run, eqn, *sharded)
+    return (run.on_each_device(eqn, *sharded) if results is None else results)[0].sharded
 
 
-_RULES: Mapping[str, SpreadRule] = {
+_RULES: Mapping[str, ShardedArrayRule] = {
     **dict.fromkeys(_ELEMENTWISE, elementwise),
     **dict.fromkeys(_KINDS, reduce),
     **dict.fromkeys(("argmax", "argmin"), along("axes")),

@@ -10,8 +10,8 @@ from jax2onnx_lax.sharding.collectives import COLLECTIVES
 from jax2onnx_lax.sharding.composites import COMPOSITES
 from jax2onnx_lax.sharding.control_flow import CONTROL_FLOW
 from jax2onnx_lax.sharding.interpreter import Interpreter
-from jax2onnx_lax.sharding.layouts import whole
 from jax2onnx_lax.sharding.propagation import PROPAGATION
+from jax2onnx_lax.sharding.sharded_arrays import whole
 
 __all__ = ["rules"]
 

@@ -1,4 +1,4 @@
-"""Cases of `elementary`; of what the target has in single precision, only the f64 variant needs our rules."""
+"""Cases of `elementary`; where the target has the function in single precision, only the f64 variant needs our rules."""
 
 from __future__ import annotations
 

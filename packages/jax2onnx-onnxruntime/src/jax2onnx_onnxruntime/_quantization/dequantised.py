@@ -47,8 +47,8 @@ class Stored:
 
     Attributes:
       numbers: the weight, divided by the scales and rounded.
-      scales: what the numbers are multiplied with.
-      attributes: those of the operator.
+      scales: the factors of the numbers.
+      attributes: the attributes of the operator.
     """
 
     numbers: Array

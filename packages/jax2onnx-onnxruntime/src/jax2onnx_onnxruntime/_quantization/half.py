@@ -38,7 +38,7 @@ _IN_FLOAT32 = frozenset({
 
 
 def half_precision(model: ir.Model, request: Quantization, excluded: frozenset[str], target: Target) -> ir.Model:
-    """The model with float32 made half precision, except in what `excluded` names.
+    """The model with float32 made half precision, except in the nodes that `excluded` names.
 
     1. Weights and results are half; a value is cast where a reader needs the other type, once.
     2. Sums over many numbers, softmax, recurrent layers and what else loses too much are computed in float32, and so is

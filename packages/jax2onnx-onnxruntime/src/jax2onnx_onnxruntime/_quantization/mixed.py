@@ -1,4 +1,4 @@
-"""How many bits each weight gets so that a tolerance is held: the noise of each alone is measured, then the cheapest choice is sought.
+"""Mixed precision of weights within a tolerance: the noise of each weight alone is measured, then the cheapest choice of bits is sought.
 
 All measurements are runs of one model, which is loaded once: each of its products computes in full precision or with one of the quantised
 weights, as an input tells it. With n weights there are 2n + 1 settings to measure for int4 (n + 1 for int8), and about log2(2n) more to find the
@@ -50,14 +50,14 @@ def chosen_bits(
     sizes = {(i, bits): _bytes(w, bits, quantised) for i, w in enumerate(weights) for bits in levels}
     noise = _Noise(model, request, excluded, quantised, weights, levels)
     fewest: _Setting = (levels[0],) * len(weights)
-    uniform = noise.of(fewest)
+    uniform = noise.worst_share(fewest)
     alone: dict[tuple[int, int], float] = {}
     chosen, found = fewest, uniform
     if uniform > request.tolerance:
         full = (FULL_PRECISION,) * len(weights)
         places = [(i, bits) for i in range(len(weights)) for bits in levels[:-1]]
-        alone = {(i, bits): noise.of(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
-        chosen, found = _cheapest(noise.of, _upgrades(alone, sizes, levels), fewest, request.tolerance)
+        alone = {(i, bits): noise.worst_share(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
+        chosen, found = _cheapest(noise.worst_share, _upgrades(alone, sizes, levels), fewest, request.tolerance)
     if all(bits == FULL_PRECISION for bits in chosen):
         raise OptionError(
             f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {request.tolerance:g}: the least noise is "
@@ -91,7 +91,7 @@ def _with(setting: _Setting, place: int, bits: int) -> _Setting:
 
 @dataclasses.dataclass(frozen=True)
 class _Upgrade:
-    """More bits for a weight: what they save in squared noise for each byte more, if noise of weights adds up."""
+    """More bits for a weight, with the squared noise that they save for each further byte, if noise of weights adds up."""
 
     place: int
     bits: int
@@ -142,10 +142,10 @@ class _Noise:
 
     Args:
       model: the prepared model.
-      request: how it is quantised.
+      request: the request for its quantisation.
       excluded: the names of the nodes that stay.
       quantised: the weights in fewer bits.
-      weights: those of the products.
+      weights: the weights of the products.
       levels: the bits that a weight may have.
     """
 
@@ -168,7 +168,7 @@ class _Noise:
             )
         self._floats, self._full = floats, full
 
-    def of(self, setting: _Setting) -> float:
+    def worst_share(self, setting: _Setting) -> float:
         """The share of noise in the worst output: the size of the difference relative to that of the output."""
         runs = zip(map(self._chosen, self._full), map(self._chosen, self._outputs(setting)), strict=True)
         worst = accuracy([self._names[i] for i in self._floats], runs).worst.snr

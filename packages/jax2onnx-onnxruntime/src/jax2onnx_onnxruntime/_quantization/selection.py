@@ -1,4 +1,4 @@
-"""Which nodes are quantised, and which the user leaves out."""
+"""The choice of nodes to quantise, and the user's exclusions."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _add_types(node: ir.Node) -> None:
 
 
 def _add_type_of_operand(node: ir.Node) -> None:
-    """Give what is quantised the element type of its scale."""
+    """Give quantised values the element type of their scale."""
     operand, scale = node.inputs[:2]
     if operand is not None and operand.dtype is None and scale is not None and scale.dtype is not None:
         operand.dtype = scale.dtype

@@ -28,7 +28,7 @@ _OPERANDS = ("blocks", "scales", "zero_points")  # of MatMulNBits, behind the ac
 
 
 def requested_bits(request: Quantization) -> int:
-    """How many bits the mode of a request has."""
+    """The number of bits of the mode of a request."""
     return int(request.mode.removeprefix("int"))
 
 
@@ -46,7 +46,7 @@ class QuantisedWeight:
 
     @property
     def bytes(self) -> int:
-        """How much it takes."""
+        """The bytes that it takes."""
         return sum(tensor.nbytes for tensor in self.operands.values())
 
 
@@ -54,8 +54,8 @@ class BlockedWeights:
     """The weights of a model in blocks, each of which is quantised once to so many bits.
 
     Args:
-      block_size: how many weights of a column share a scale.
-      memory: what was made of the weights of other models.
+      block_size: the number of weights of a column that share a scale.
+      memory: the quantised weights of other models.
     """
 
     def __init__(self, block_size: int, memory: WeightMemory | None = None) -> None:

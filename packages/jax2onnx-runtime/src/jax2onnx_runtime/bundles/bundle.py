@@ -106,9 +106,11 @@ class Bundle(Mapping[str, Program]):
         contents, packed = Contents(), {}
         arrays: dict[Content, Array] = {}
         for name, program in self.programs.items():
-            model = PackedModel.of(program.model)
+            model = PackedModel.from_model(program.model)
             tensors = large_tensors(program.model)
-            shared = {key: arrays.setdefault(contents.of(tensors[key]), array) for key, array in model.arrays.items()}
+            shared = {
+                key: arrays.setdefault(contents.content(tensors[key]), array) for key, array in model.arrays.items()
+            }
             packed[name] = (
                 dataclasses.replace(model, arrays=shared), program.interface, program.runtime, program.target, program.steps,
                 program.measurements, program.pickled_reporter,
@@ -127,7 +129,9 @@ class Bundle(Mapping[str, Program]):
         contents = Contents()
         return sum(
             size
-            for size, _ in {contents.of(t) for program in self.values() for t in large_tensors(program.model).values()}
+            for size, _ in {
+                contents.content(t) for program in self.values() for t in large_tensors(program.model).values()
+            }
         )
 
     # -- files ---------------------------------------------------------------------------------
@@ -342,7 +346,7 @@ def _check_weights(programs: Mapping[str, Program]) -> None:
         for weight, tensor in large_tensors(program.model).items():
             other, first = known.setdefault(weight, (name, tensor))
             same_type = first.dtype == tensor.dtype and first.nbytes == tensor.nbytes
-            if same_type and contents.of(first) != contents.of(tensor) and not _is_rearranged(first, tensor):
+            if same_type and contents.content(first) != contents.content(tensor) and not _is_rearranged(first, tensor):
                 raise WeightsError(
                     f"The weight {weight!r} of {name} has other numbers than that of {other}: one of the programs was exported from an "
                     "older model. Export both again; or leave same_weights out, and each keeps its own."
@@ -363,7 +367,7 @@ def _share(models: Iterable[ir.Model]) -> None:
     known: dict[tuple[Content, ir.DataType, tuple[int, ...]], ir.TensorProtocol] = {}
     for model in models:
         for name, tensor in large_tensors(model).items():
-            key = contents.of(tensor), tensor.dtype, tuple(tensor.shape.numpy())
+            key = contents.content(tensor), tensor.dtype, tuple(tensor.shape.numpy())
             model.graph.initializers[name].const_value = known.setdefault(key, tensor)
 
 

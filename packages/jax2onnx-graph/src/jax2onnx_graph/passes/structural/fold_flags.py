@@ -45,7 +45,7 @@ class _Flag:
 
 @dataclasses.dataclass(frozen=True)
 class _Folded:
-    """What a comparison of a flag is: the flag, or its negation."""
+    """A comparison that equals a flag or its negation."""
 
     flag: _Flag
     negated: bool
@@ -102,7 +102,7 @@ def _compared(node: ir.Node) -> tuple[ir.Value | None, Callable[[float], bool]] 
 
 
 def _test(compare: Callable[[float, float], bool], number: float, *, first: bool) -> Callable[[float], bool]:
-    """How a number compares with `number`, as the first operand or the second."""
+    """A test that compares a number with `number`, as the first operand or the second."""
     return lambda x: compare(x, number) if first else compare(number, x)
 
 

@@ -18,7 +18,7 @@ from jax2onnx_graph.rewrite.patterns import is_floating, other_operand, scalar
 
 
 class FoldNeutral(NodePass[ir.Value]):
-    """Where the result has the shape of x (as in `iota · 1 + 0`, JAX's `arange` of a symbolic length):
+    """Remove operators with a neutral operand, where the result has the shape of x, as in `iota · 1 + 0` of JAX's `arange`.
 
     1. `x · 1` and `x / 1` are x.
     2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`.

@@ -119,7 +119,7 @@ def _permute_regions(editor: GraphEditor, transposes: Iterable[ir.Node], perm: P
         for seed, own in ((result, perm), (source, inverse(perm))):
             is_read = result.uses() or result.is_graph_output()
             if is_read and permutation_of(node) == own and seed not in visited:
-                region = _Region(editor, perm)
+                region = _PermutedNodes(editor, perm)
                 region.gather(seed)
                 visited.update(region.values)
                 if region.nodes and region.gain() > 0:
@@ -151,7 +151,7 @@ class _Readers:
     others: list[tuple[ir.Node, int]]
 
 
-class _Region:
+class _PermutedNodes:
     """A connected set of nodes that compute the same on tensors whose axes are permuted.
 
     Attributes:

@@ -39,7 +39,7 @@ class _Sum:
 
 
 class FoldWeightSums(NodePass[_Sum]):
-    """Compute sums of a weight and what is as large at export, when the weight is read.
+    """Compute sums of a weight and a constant expression of its shape at export, when the weight is read.
 
     1. `Add(w, d)` and `Sub(w, d)`, in any order, are a constant where `w` is one with the shape of the sum, and `d` is computed of
        constants by sums, products and quotients in float32 or float64: `w + scale * (a @ b)`, an adapter that was merged. The

@@ -12,7 +12,7 @@ from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 
 
 class FoldWhere(NodePass[ir.Value]):
-    """Where the operand has the shape of the result (as in `jnp.var`, which selects NaN for rows without elements):
+    """Remove Where with a constant condition, where the operand has the shape of the result.
 
     1. `Where(c, a, b)` is a, if every element of the constant c is true.
     2. It is b, if none is.

@@ -1,4 +1,4 @@
-"""`HoistInvariants`: what is the same in every iteration of a loop is computed once, before it."""
+"""`HoistInvariants`: nodes that give the same in every iteration of a loop are computed once, before it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HoistInvariants(LoopPass):
 
 
 def _hoist(editor: GraphEditor, loop: ir.Node, body: ir.Graph) -> None:
-    """Move what is invariant in the body of a loop in front of it."""
+    """Move invariant nodes of the body of a loop in front of it."""
     runs = _runs(loop)
     inside = set(body.inputs)
     for node in list(body):

@@ -27,7 +27,7 @@ _Inputs = list[ir.Value | None]
 
 @dataclasses.dataclass(frozen=True)
 class _Narrowed:
-    """Operands that a node may read without what broadcasts them.
+    """Operands that a node may read without the nodes that broadcast them.
 
     Attributes:
       operands: place → the value that is broadcast.

@@ -11,7 +11,7 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
 from jax2onnx_graph.passes.structural.concat_views import ConcatViews
-from jax2onnx_graph.passes.structural.select_early import SelectEarly
+from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation
@@ -49,7 +49,7 @@ class _Nested:
 
 
 class MergeReductions(NodePass[_Kept | _Nested]):
-    """Where nothing else reads the result of a reduction:
+    """Merge a reduction with the view or the reduction behind it, where nothing else reads its result.
 
     1. With an Unsqueeze or Reshape that puts the axes back that it removed, it becomes a reduction that keeps them (`keepdims`).
     2. A sum of sums is one sum over the axes of both, where both keep their axes or both do not; likewise maxima, minima and
@@ -57,7 +57,7 @@ class MergeReductions(NodePass[_Kept | _Nested]):
     """
 
     phase = Phase.FINISH
-    after = (SelectEarly, ConcatViews)
+    after = (SinkSelections, ConcatViews)
     operators = _VIEWS | _REPEATABLE
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Kept | _Nested | None:

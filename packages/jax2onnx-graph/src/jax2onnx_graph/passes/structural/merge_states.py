@@ -39,7 +39,7 @@ def _states(node: ir.Node) -> tuple[slice, slice]:
 
 
 def _equal_states(node: ir.Node) -> list[int]:
-    """For each state the number of the first that always equals it."""
+    """The number of the first state that always equals each state."""
     body = node.attributes["body"].as_graph()
     operands, results = _states(node)
     inside, new = body.inputs[operands], body.outputs[results]
@@ -61,7 +61,7 @@ def _beginning(value: ir.Value | None, inside: ir.Value) -> Hashable:
 
 
 def _numbered(keys: Sequence[Hashable]) -> list[int]:
-    """For each key the place of the first that equals it."""
+    """The place of the first key that equals each key."""
     first: dict[Hashable, int] = {}
     return [first.setdefault(key, place) for place, key in enumerate(keys)]
 

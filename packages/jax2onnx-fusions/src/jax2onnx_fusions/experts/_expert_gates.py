@@ -1,4 +1,4 @@
-"""`column_of`: the gate of one expert as a column of the gates of all, of which few are other than zero for a token."""
+"""`expert_gate`: the gate of one expert, found as a column of a sparse array of the gates of all experts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.rows import Rows
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.patterns import scalar
 
-from jax2onnx_fusions.experts._sparsity import Holds, Sparsity, sparsity
+from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, sparsity
 
-__all__ = ["Column", "column_of"]
+__all__ = ["ExpertGate", "expert_gate"]
 
 _Dims = tuple[LabelledDim, ...]
 _DEPTH = 16
@@ -37,11 +37,11 @@ class Move:
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class ExpertGate:
     """The gate of one expert.
 
     Attributes:
-      source: what the gates of all experts are made of in the same way: an array of gates, or the numbers of the chosen experts.
+      source: the array that the gates of all experts are computed from alike: the gates, or the numbers of the chosen experts.
       axis: the axis of the source along which the experts lie; None for numbers of experts.
       number: the number of the expert.
       sparsity: a bound on the experts of different numbers, made of the same source by the same moves, whose gates are not zero.
@@ -56,13 +56,13 @@ class Column:
     moves: tuple[Move, ...] = ()
 
 
-def column_of(value: ir.Value | None, depth: int = _DEPTH) -> Column | None:
-    """The gate that a value is, as the operators that made it prove; None where it is none."""
+def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | None:
+    """Read a value as the gate of one expert by the operators that computed it; None where it is none."""
     node = None if value is None else value.producer()
     if node is None or node.domain or not depth:
         return None
     if facts_of(node.op_type).is_view or node.op_type in ("Cast", "Identity"):
-        return column_of(node.inputs[0], depth - 1) or _taken(node)
+        return expert_gate(node.inputs[0], depth - 1) or _taken(node)
     match node.op_type:
         case "Gather" | "Slice" | "Split":
             return _taken(node, 0 if value is None else value.index() or 0)
@@ -72,22 +72,24 @@ def column_of(value: ir.Value | None, depth: int = _DEPTH) -> Column | None:
             return _broadcast(node, depth)
         case "Mul" | "And":
             found = _broadcast(node, depth)
-            return _at_best(found, Holds.IF_FINITE if _is_floating(node.outputs[0]) else Holds.ALWAYS)
+            return _at_best(found, Validity.IF_FINITE if _is_floating(node.outputs[0]) else Validity.ALWAYS)
         case "ReduceSum" | "ReduceMax":
             return _reduced(node, depth)
     return None
 
 
-def _broadcast(node: ir.Node, depth: int) -> Column | None:
-    """The gate that one of the first two operands is, broadcast as the node does it."""
+def _broadcast(node: ir.Node, depth: int) -> ExpertGate | None:
+    """The gate among the first two operands, broadcast to the result of the node."""
     for value in node.inputs[:2]:
-        found = column_of(value, depth - 1)
+        found = expert_gate(value, depth - 1)
         if found is not None:
             return _moved(found, dims_of(value), dims_of(node.outputs[0]))
     return None
 
 
-def _moved(column: Column, before: _Dims | None, after: _Dims | None, reduced: tuple[int, ...] = ()) -> Column | None:
+def _moved(
+    column: ExpertGate, before: _Dims | None, after: _Dims | None, reduced: tuple[int, ...] = ()
+) -> ExpertGate | None:
     """The gate behind a move; None where its dimensions are not known."""
     if before is None or after is None or not all(isinstance(dim, int) or dim.value for dim in (*before, *after)):
         return None
@@ -100,12 +102,12 @@ def _is_floating(value: ir.Value) -> bool:
     return value.dtype is not None and value.dtype.is_floating_point()
 
 
-def _at_best(column: Column | None, holds: Holds) -> Column | None:
-    return None if column is None else dataclasses.replace(column, sparsity=column.sparsity.at_best(holds))
+def _at_best(column: ExpertGate | None, validity: Validity) -> ExpertGate | None:
+    return None if column is None else dataclasses.replace(column, sparsity=column.sparsity.at_best(validity))
 
 
-def _taken(node: ir.Node, output: int = 0) -> Column | None:
-    """One position along an axis of an array of gates."""
+def _taken(node: ir.Node, output: int = 0) -> ExpertGate | None:
+    """The gate that is one position along an axis of an array of gates."""
     dims = dims_of(node.inputs[0])
     source = node.inputs[0]
     if dims is None or source is None:
@@ -117,8 +119,8 @@ def _taken(node: ir.Node, output: int = 0) -> Column | None:
     size = dims[axis]
     if not isinstance(size, int):
         return None
-    found = sparsity(source, Rows(axis), size)
-    return None if found is None else Column(source, axis, number % size, found)
+    found = sparsity(source, SubAxis(axis), size)
+    return None if found is None else ExpertGate(source, axis, number % size, found)
 
 
 def _place(node: ir.Node, rank: int, output: int) -> tuple[int, int] | None:
@@ -145,25 +147,25 @@ def _sliced(node: ir.Node, rank: int) -> tuple[int, int] | None:
     return (axes[0], start) if isinstance(size, int) and -size <= start < size else None
 
 
-def _equal(node: ir.Node) -> Column | None:
-    """Whether the number of a chosen expert is that of this one."""
+def _equal(node: ir.Node) -> ExpertGate | None:
+    """The gate of a comparison of the numbers of chosen experts with the number of one expert."""
     for index in (0, 1):
         number, numbers = scalar(node.inputs[index]), node.inputs[1 - index]
         if number is None or numbers is None or numbers.dtype is None or not numbers.dtype.is_integer():
             continue
         array = known(node.inputs[index])
         if array is None or array.dtype.kind in "iu":
-            found = Column(numbers, None, int(np.int64(number)), Sparsity(1))
+            found = ExpertGate(numbers, None, int(np.int64(number)), Sparsity(1))
             return _moved(found, dims_of(numbers), dims_of(node.outputs[0]))
     return None
 
 
-def _reduced(node: ir.Node, depth: int) -> Column | None:
-    """Of several chosen experts, any."""
-    found, dims, rank = column_of(node.inputs[0], depth - 1), dims_of(node.inputs[0]), rank_of(node.inputs[0])
+def _reduced(node: ir.Node, depth: int) -> ExpertGate | None:
+    """The gate of a sum or maximum over several chosen experts."""
+    found, dims, rank = expert_gate(node.inputs[0], depth - 1), dims_of(node.inputs[0]), rank_of(node.inputs[0])
     axes = None if rank is None else named_axes(node, rank)
     if found is None or dims is None or axes is None or not all(isinstance(dims[axis], int) for axis in axes):
         return None
     count = math.prod(int(dim) for axis in axes if isinstance(dim := dims[axis], int))
-    several = dataclasses.replace(found, sparsity=Sparsity(found.sparsity.bound * count, found.sparsity.holds))
+    several = dataclasses.replace(found, sparsity=Sparsity(found.sparsity.bound * count, found.sparsity.validity))
     return _moved(several, dims, dims_of(node.outputs[0]), tuple(axes))

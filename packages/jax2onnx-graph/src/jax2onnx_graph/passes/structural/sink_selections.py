@@ -1,8 +1,8 @@
-"""`SelectEarly`: rows are selected before they are computed instead of after."""
+"""`SinkSelections`: selections of rows move towards the inputs, so that only selected rows are computed."""
 
 from __future__ import annotations
 
-__all__ = ["SelectEarly"]
+__all__ = ["SinkSelections"]
 
 import dataclasses
 import heapq
@@ -14,24 +14,24 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.rows import Rows, operand_rows
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dims
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 
-_TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
+_TYPICAL = 16  # the assumed size of a symbolic dimension
 
 _Dims = tuple[LabelledDim, ...]
 
 
-class SelectEarly(GraphPass):
-    """Let selections of rows move up through what computes each row by itself, so that only those rows are computed.
+class SinkSelections(GraphPass):
+    """Move selections of rows up through nodes that compute each row by itself, so that only those rows are computed.
 
     1. A *selection* takes rows along one axis: a Slice of one axis; a Gather of a vector of indices or of one, which may be
        known at run time only; a GatherND that takes rows per batch. Those of equal indices move together.
-    2. They move up through nodes whose rows depend on the same rows of operands (`facts.rows`), to all operands that have
+    2. They move up through nodes whose rows depend on the same rows of operands (`facts.sub_axes`), to all operands that have
        the axis. Each is read by such nodes and by these selections alone, and no output of the graph.
     3. They move where this makes the work smaller: fewer elements computed, counted with the selections themselves.
     4. A selection that drops the axis keeps it on the way, with size 1; a Squeeze drops it in its place.
@@ -48,10 +48,10 @@ class SelectEarly(GraphPass):
         order: Mapping[ir.Node, int] = {}
         for selections in groups.values():
             order = order or {node: position for position, node in enumerate(editor.graph)}
-            region = _Region(editor, selections, order)
-            region.gather()
-            if region.gain() > 0:
-                region.apply()
+            sinkable = _SinkableNodes(editor, selections, order)
+            sinkable.gather()
+            if sinkable.gain() > 0:
+                sinkable.apply()
                 order = {}
 
 
@@ -90,7 +90,7 @@ class _Selection:
         dims = dims_of(self.node.outputs[0])
         return 1 if self.drops or dims is None else dims[self.axis]
 
-    def takes(self, dims: _Dims, rows: Rows) -> bool:
+    def takes(self, dims: _Dims, rows: SubAxis) -> bool:
         """Whether these rows of a tensor of these dimensions are selected by the same indices."""
         return not self.batch or same_dims(rows.before(dims), self.source[: self.batch])
 
@@ -144,7 +144,7 @@ def _product(dims: Sequence[LabelledDim]) -> LabelledDim | None:
             return None
 
 
-class _Region:
+class _SinkableNodes:
     """The nodes whose results are only read by selections of the same rows, directly or through each other.
 
     Attributes:
@@ -155,10 +155,10 @@ class _Region:
         self.editor, self.order = editor, order
         self.selections = {selection.node: selection for selection in selections}
         self.one = selections[0]
-        self.nodes: dict[ir.Node, tuple[Rows, Sequence[Rows | None]]] = {}
+        self.nodes: dict[ir.Node, tuple[SubAxis, Sequence[SubAxis | None]]] = {}
         self._banned: set[ir.Node] = set()
         self._operands: list[ir.Value | None] = []
-        self._taken: dict[tuple[ir.Value, Rows], ir.Value] = {}
+        self._taken: dict[tuple[ir.Value, SubAxis], ir.Value] = {}
 
     def gather(self) -> None:
         """Collect the nodes, without those whose operands would need selections of rows that are merged into an axis."""
@@ -186,7 +186,7 @@ class _Region:
         while waiting:
             node = found[-heapq.heappop(waiting)]
             rows = self._rows_read(node)
-            operands = None if rows is None else operand_rows(node, rows)
+            operands = None if rows is None else operand_sub_axes(node, rows)
             if rows is None or operands is None or not self._fits(node, rows, operands):
                 continue
             self.nodes[node] = rows, operands
@@ -194,19 +194,19 @@ class _Region:
                 if taken is not None:
                     visit(value)
 
-    def _rows_read(self, node: ir.Node) -> Rows | None:
+    def _rows_read(self, node: ir.Node) -> SubAxis | None:
         """The rows of the node's results that all readers take; None if readers take different ones."""
         if any(output.is_graph_output() for output in node.outputs):
             return None
         read = {self._rows_read_by(user, index) for output in node.outputs for user, index in output.uses()}
         return read.pop() if len(read) == 1 else None
 
-    def _rows_read_by(self, user: ir.Node, index: int) -> Rows | None:
+    def _rows_read_by(self, user: ir.Node, index: int) -> SubAxis | None:
         if user in self.nodes:
             return self.nodes[user][1][index]
-        return Rows(self.selections[user].axis) if user in self.selections and index == 0 else None
+        return SubAxis(self.selections[user].axis) if user in self.selections and index == 0 else None
 
-    def _fits(self, node: ir.Node, rows: Rows, operands: Sequence[Rows | None]) -> bool:
+    def _fits(self, node: ir.Node, rows: SubAxis, operands: Sequence[SubAxis | None]) -> bool:
         """Whether the rows can be taken of the operands, and the node be written for them."""
         values = [*zip(node.inputs, operands, strict=True), *((output, rows) for output in node.outputs)]
         for value, taken in values:
@@ -219,25 +219,25 @@ class _Region:
             return self._view(node, rows, operands) is not None
         return not self.one.batch or all(self._keeps_rows(node, axis, operands) for axis in range(rows.axis))
 
-    def _keeps_rows(self, node: ir.Node, axis: int, operands: Sequence[Rows | None]) -> bool:
+    def _keeps_rows(self, node: ir.Node, axis: int, operands: Sequence[SubAxis | None]) -> bool:
         """Whether the node computes each index along an axis of the batch from the same index of the operands whose rows are taken."""
-        along = operand_rows(node, Rows(axis))
+        along = operand_sub_axes(node, SubAxis(axis))
         return along is not None and all(
-            own == Rows(axis) for own, taken in zip(along, operands, strict=True) if taken is not None
+            own == SubAxis(axis) for own, taken in zip(along, operands, strict=True) if taken is not None
         )
 
-    def _dims(self, dims: _Dims, rows: Rows | None) -> _Dims | None:
+    def _dims(self, dims: _Dims, rows: SubAxis | None) -> _Dims | None:
         """The dimensions with the selected rows alone."""
         if rows is None:
             return dims
         merged = _product((*rows.outer, self.one.rows, *rows.inner))
         return None if merged is None else (*dims[: rows.axis], merged, *dims[rows.axis + 1 :])
 
-    def _dims_of(self, value: ir.Value | None, rows: Rows | None) -> _Dims:
+    def _dims_of(self, value: ir.Value | None, rows: SubAxis | None) -> _Dims:
         """The dimensions of a value with the selected rows alone."""
         return self._dims(dims_of(value) or (), rows) or ()
 
-    def _view(self, node: ir.Node, rows: Rows, operands: Sequence[Rows | None]) -> tuple[str, list[int]] | None:
+    def _view(self, node: ir.Node, rows: SubAxis, operands: Sequence[SubAxis | None]) -> tuple[str, list[int]] | None:
         """The operator and operand that make the selected rows of a view from the selected rows of its operand; see `view_of`."""
         return view_of(self._dims_of(node.inputs[0], operands[0]), self._dims_of(node.outputs[0], rows))
 
@@ -247,7 +247,7 @@ class _Region:
         """The work now, minus that on the selected rows alone."""
         made = {(value, rows): None for _, value, rows in self._entries()}
         kept = [
-            (v, Rows(s.axis))
+            (v, SubAxis(s.axis))
             for n, s in self.selections.items()
             if (v := n.inputs[0]) and v.producer() not in self.nodes
         ]
@@ -260,8 +260,8 @@ class _Region:
             after += views * call
         return before - after + sum(map(self._saved, self.nodes))
 
-    def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, Rows]]:
-        """The operands from outside of the region whose rows are to be taken: reader, operand, rows."""
+    def _entries(self) -> Iterator[tuple[ir.Node, ir.Value, SubAxis]]:
+        """The operands from outside of the sinkable nodes whose rows are to be taken: reader, operand, rows."""
         for node, (_, operands) in self.nodes.items():
             for value, rows in zip(node.inputs, operands, strict=True):
                 if value is not None and rows is not None and value.producer() not in self.nodes:
@@ -281,7 +281,7 @@ class _Region:
     # The rewriting.
 
     def apply(self) -> None:
-        """Select the rows of operands from outside of the region, and let its nodes compute these rows alone."""
+        """Select the rows of operands from outside of the sinkable nodes, and let its nodes compute these rows alone."""
         self._prepare()
         for node in sorted(self.nodes, key=self._place):
             self._take_rows(node)
@@ -339,7 +339,7 @@ class _Region:
         if view is not None:
             become_view(self.editor, node, node.inputs[0], view)
 
-    def _selected(self, value: ir.Value, rows: Rows, reader: ir.Node) -> ir.Value:
+    def _selected(self, value: ir.Value, rows: SubAxis, reader: ir.Node) -> ir.Value:
         """The selected rows of a value, taken before its first reader."""
         if (value, rows) not in self._taken:
             op, dims = self.editor.before(reader).op, labelled(self._dims_of(value, rows))

@@ -1,4 +1,4 @@
-"""`Roles`: the axes of a value along which tokens and experts lie."""
+"""`ExpertAxes`: the axes of tokens and of experts of a value in a mixture of experts."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
-from jax2onnx_graph.facts.rows import Rows, operand_rows, size_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 
-__all__ = ["Roles", "Sizes", "operand_roles", "token_count"]
+__all__ = ["ExpertAxes", "Sizes", "operand_axes", "token_count"]
 
 _Dims = tuple[LabelledDim, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How many there are: tokens along each of their axes, and experts."""
+    """Sizes of the axes of tokens, and the number of experts."""
 
     tokens: _Dims
     experts: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Roles:
+class ExpertAxes:
     """The axes of one value that are axes of tokens or of experts.
 
     Attributes:
@@ -32,8 +32,8 @@ class Roles:
       expert: the rows that are experts; None where the value is the same for all experts.
     """
 
-    tokens: tuple[Rows | None, ...]
-    expert: Rows | None
+    tokens: tuple[SubAxis | None, ...]
+    expert: SubAxis | None
 
     @property
     def has_tokens(self) -> bool:
@@ -51,7 +51,7 @@ class Roles:
         return not self.has_tokens and self.expert is None
 
     def others(self, dims: _Dims, sizes: Sizes) -> dict[int, int] | None:
-        """The axes of the value with what is left of their sizes without tokens and experts; None where that is unknown.
+        """The axes of the value with the rest of their sizes without tokens and experts; None where that is unknown.
 
         An axis of which nothing is left is not among them.
         """
@@ -64,13 +64,13 @@ class Roles:
                 found[axis] = size
         return found
 
-    def _at(self, axis: int, sizes: Sizes) -> list[tuple[Rows, LabelledDim]]:
-        """The roles of an axis, and how many rows each has."""
+    def _at(self, axis: int, sizes: Sizes) -> list[tuple[SubAxis, LabelledDim]]:
+        """The tokens and experts along an axis, with their counts."""
         all_roles = [*zip(self.tokens, sizes.tokens, strict=True), (self.expert, sizes.experts)]
         return [(rows, size) for rows, size in all_roles if rows is not None and rows.axis == axis]
 
     def _rest(self, axis: int, dim: LabelledDim, sizes: Sizes) -> int | None:
-        """The size of an axis without its roles, 0 if nothing is left; None where that is unknown."""
+        """The size of an axis without its tokens and experts, 0 if nothing is left; None where that is unknown."""
         here = self._at(axis, sizes)
         if not here:
             return dim if isinstance(dim, int) else None
@@ -82,21 +82,21 @@ class Roles:
         return number // taken if number != taken else 0
 
 
-def operand_roles(node: ir.Node, roles: Roles) -> list[Roles] | None:
-    """The roles of a node's operands, where those of its first result are `roles`; None where a row depends on other rows."""
+def operand_axes(node: ir.Node, roles: ExpertAxes) -> list[ExpertAxes] | None:
+    """The axes of a node's operands, where those of its first result are `roles`; None where a row depends on other rows."""
     per_role = []
     for rows in (*roles.tokens, roles.expert):
-        found: Sequence[Rows | None] | None = [None] * len(node.inputs)
+        found: Sequence[SubAxis | None] | None = [None] * len(node.inputs)
         if rows is not None:
             found = _rows_of_operands(node, rows)
         if found is None or len(found) != len(node.inputs):
             return None
         per_role.append(found)
-    return [Roles(tuple(one[:-1]), one[-1]) for one in zip(*per_role, strict=True)]
+    return [ExpertAxes(tuple(one[:-1]), one[-1]) for one in zip(*per_role, strict=True)]
 
 
-def _rows_of_operands(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
-    """`operand_rows`, where also columns of weights are rows: each column of a product depends on one column of the weight."""
+def _rows_of_operands(node: ir.Node, rows: SubAxis) -> Sequence[SubAxis | None] | None:
+    """`operand_sub_axes`, extended to columns of weights: each column of a product depends on one column of the weight."""
     dims = dims_of(node.outputs[0])
     if dims is None or node.domain:
         return None
@@ -113,13 +113,13 @@ def _rows_of_operands(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None
             return None
         case "Slice" if rows.axis in (named_axes(node, len(dims)) or (rows.axis,)):
             return None
-    return operand_rows(node, rows)
+    return operand_sub_axes(node, rows)
 
 
-def _gemm(node: ir.Node, rows: Rows, dims: _Dims) -> Sequence[Rows | None] | None:
+def _gemm(node: ir.Node, rows: SubAxis, dims: _Dims) -> Sequence[SubAxis | None] | None:
     flips = node.attributes.get_int("transA", 0), node.attributes.get_int("transB", 0)
     axis = flips[0] if rows.axis == 0 else 1 - flips[1]
-    found: list[Rows | None] = [None, None]
+    found: list[SubAxis | None] = [None, None]
     found[rows.axis] = dataclasses.replace(rows, axis=axis)
     for value in node.inputs[2:]:
         aligned = _aligned(value, rows, dims)
@@ -129,7 +129,7 @@ def _gemm(node: ir.Node, rows: Rows, dims: _Dims) -> Sequence[Rows | None] | Non
     return found
 
 
-def _aligned(value: ir.Value | None, rows: Rows, dims: _Dims) -> list[Rows | None] | None:
+def _aligned(value: ir.Value | None, rows: SubAxis, dims: _Dims) -> list[SubAxis | None] | None:
     """The rows of a value that is broadcast to `dims`; None where that is unclear."""
     own = dims_of(value)
     if own is None:

@@ -1,4 +1,4 @@
-"""`HiddenRowsPass`: queries from which minus infinity hides all keys attend to nothing, which is NaN."""
+"""`FullyMaskedRowsPass`: queries whose keys are all masked by minus infinity give NaN."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import scalar
 
-__all__ = ["HiddenRowsPass"]
+__all__ = ["FullyMaskedRowsPass"]
 
 _MASK = 3  # an operand
-_DEPTH = 8  # nodes from a mask back to the number that hides
+_DEPTH = 8  # nodes from a mask back to minus infinity
 _LARGEST = 1 << 24  # elements of a constant mask that is looked at
 _ELEMENTWISE = frozenset({
     "Add", "Cast", "Concat", "Expand", "Gather", "Identity", "Mul", "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
 })  # fmt: skip
 
 
-class HiddenRowsPass(GraphPass):
+class FullyMaskedRowsPass(GraphPass):
     """Put NaN into the rows of the masks of `Attention` that are minus infinity throughout, where the target does not guarantee "inf":
 
     1. The softmax over such a row is NaN, and zero in some runtimes. A row of NaN is NaN in all of them.
@@ -35,14 +35,14 @@ class HiddenRowsPass(GraphPass):
             mask = node.inputs[_MASK] if node.op_type == "Attention" and len(node.inputs) > _MASK else None
             if mask is None or node.domain or mask.dtype is None or not mask.dtype.is_floating_point():
                 continue
-            if self.target.guarantees("Attention", mask.dtype.numpy(), "inf") or not _may_hide_rows(mask):
+            if self.target.guarantees("Attention", mask.dtype.numpy(), "inf") or not _may_mask_rows(mask):
                 continue
             if mask not in made:
                 made[mask] = _with_nan(editor, node, mask)
             node.replace_input_with(_MASK, made[mask])
 
 
-def _may_hide_rows(mask: ir.Value) -> bool:
+def _may_mask_rows(mask: ir.Value) -> bool:
     """Whether all numbers of a row may be minus infinity, as far as the computation of the mask shows."""
     array = known(mask, _LARGEST)
     if array is not None:
@@ -51,7 +51,7 @@ def _may_hide_rows(mask: ir.Value) -> bool:
 
 
 def _has_infinity(value: ir.Value | None, depth: int) -> bool:
-    """Whether there is minus infinity among the numbers that a mask is made of."""
+    """Whether there is minus infinity among the numbers that a mask is computed from."""
     array = known(value, _LARGEST)
     if array is not None:
         return array.dtype.kind != "b" and bool(np.isinf(array.astype(np.float64)).any())
@@ -65,5 +65,5 @@ def _with_nan(editor: GraphEditor, node: ir.Node, mask: ir.Value) -> ir.Value:
     """The mask, with NaN in the rows that are minus infinity throughout."""
     builder, dims = editor.before(node), labelled(dims_of(mask) or ())
     largest = builder.op.ReduceMax(mask, builder.ints([-1]), keepdims=1, dims=(*dims[:-1], 1))
-    is_hidden = builder.op.Equal(largest, builder.constant(-np.inf, like=mask), dims=(*dims[:-1], 1))
-    return builder.op.Where(is_hidden, builder.constant(np.nan, like=mask), mask, dims=dims)
+    is_masked = builder.op.Equal(largest, builder.constant(-np.inf, like=mask), dims=(*dims[:-1], 1))
+    return builder.op.Where(is_masked, builder.constant(np.nan, like=mask), mask, dims=dims)

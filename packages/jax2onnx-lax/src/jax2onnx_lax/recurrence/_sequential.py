@@ -1,4 +1,4 @@
-"""`in_order`: a scan that stays a loop, in which no recurrence is looked for."""
+"""`sequential_scan`: a scan that stays a loop and is not solved as a recurrence."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from jax2onnx_core.jaxprs import is_static, open_jaxpr
 
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
-__all__ = ["IN_ORDER", "in_order"]
+__all__ = ["SEQUENTIAL", "sequential_scan"]
 
-IN_ORDER = "recurrence.in_order"
+SEQUENTIAL = "recurrence.sequential"
 
 
-def in_order(
+def sequential_scan(
     step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None, *,
     divided: bool = True,
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
-    """`lax.scan(step, init, xs)`, exported step by step; unless `divided`, what depends on `xs` alone is so, too."""
+    """Run `lax.scan(step, init, xs)` and export it step by step; unless `divided`, also the equations that read only `xs`."""
     if jax.tree_util.tree_leaves(xs):
         length = None
     elif length is None or not is_static(length):
@@ -36,5 +36,5 @@ def in_order(
     results = jax.tree_util.tree_leaves(jax.eval_shape(original))
     if len(equations) != 1 or len(equations[0].outvars) != len(results):
         raise UnsuitableError("JAX simplifies what remains of it")
-    result: tuple[PyTree, PyTree] = bind_composite(IN_ORDER, Call(*first, num_carry=count, divided=divided), original)
+    result: tuple[PyTree, PyTree] = bind_composite(SEQUENTIAL, Call(*first, num_carry=count, divided=divided), original)
     return result

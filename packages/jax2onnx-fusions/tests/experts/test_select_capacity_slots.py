@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from jax2onnx_fusions.experts.select_capacity_slots import SelectCapacitySlots
 from jax2onnx_fusions.experts.select_experts import NOT_FINITE
-from jax2onnx_fusions.experts.select_places import SelectPlaces
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.forms import Threshold
 
@@ -20,7 +20,7 @@ MIXTURE = CONSTANTS + EXPERTS + PLACES + GATES + MADE + SUM
 
 @pytest.fixture
 def small(limited):
-    """A target for which choosing places pays however small experts are, under the promise that all numbers are finite."""
+    """A target for which choosing slots pays however small experts are, under the promise that all numbers are finite."""
     return limited(thresholds={Threshold.OPERATOR_CALL: 0}).assuming([Assumption.FINITE])
 
 
@@ -34,15 +34,15 @@ def small(limited):
         GATES.replace("p = Mul(ei, cj)", "q = Mul(ei, cj) b = Greater(q, none) p = Cast<to = 1>(b)"),
     ],
 )
-def test_products_of_a_one_hot_of_experts_and_one_of_places(fused, small, gates):
-    operators = fused(SelectPlaces(small), CONSTANTS + EXPERTS + PLACES + gates + MADE + SUM, X, Y)
+def test_products_of_a_one_hot_of_experts_and_one_of_slots(fused, small, gates):
+    operators = fused(SelectCapacitySlots(small), CONSTANTS + EXPERTS + PLACES + gates + MADE + SUM, X, Y)
     assert operators.count("Split") == 2
     assert operators.count("TopK") == 3
 
 
 def test_gates_of_numbers_need_the_promise(declined, limited):
     target = limited(thresholds={Threshold.OPERATOR_CALL: 0})
-    assert declined(SelectPlaces(target), MIXTURE, X, Y) == [NOT_FINITE]
+    assert declined(SelectCapacitySlots(target), MIXTURE, X, Y) == [NOT_FINITE]
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,21 @@ def test_gates_of_numbers_need_the_promise(declined, limited):
     ],
 )
 def test_gates_of_which_many_may_be_other_than_zero(fused, small, old, new):
-    assert "Split" not in fused(SelectPlaces(small), MIXTURE.replace(old, new), X, Y)
+    assert "Split" not in fused(SelectCapacitySlots(small), MIXTURE.replace(old, new), X, Y)
 
 
-def test_places_that_read_each_other_are_no_mixture(declined, small):
+def test_slots_that_read_each_other_are_no_mixture(declined, small):
     body = MIXTURE.replace("a = Relu(h)", "a = Softmax<axis = 1>(h)")
-    assert declined(SelectPlaces(small), body, X, Y) != []
+    assert declined(SelectCapacitySlots(small), body, X, Y) != []
 
 
-def test_as_many_tokens_as_places_compute_all(declined, small):
+def test_as_many_tokens_as_slots_compute_all(declined, small):
     body = MIXTURE.replace("{2, 12}", "{12, 12}")
     inputs, output = (text.replace("[2,", "[12,") for text in (X, Y))
-    (reason,) = declined(SelectPlaces(small), body, inputs, output)
-    assert "no more places than tokens" in reason
+    (reason,) = declined(SelectCapacitySlots(small), body, inputs, output)
+    assert "no more slots than tokens" in reason
 
 
 def test_small_experts_compute_all(declined, limited):
-    (reason,) = declined(SelectPlaces(limited().assuming([Assumption.FINITE])), MIXTURE, X, Y)
+    (reason,) = declined(SelectCapacitySlots(limited().assuming([Assumption.FINITE])), MIXTURE, X, Y)
     assert "so small" in reason

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from jax2onnx_graph.passes.structural.select_early import SelectEarly
+from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
 
 HEAD = '<ir_version: 10, opset_import: ["" : 23]>\n'
 CONSTANTS = """int64 last = {-1}, int64[1] ends = {9223372036854775807}, int64[1] lasts = {-1}, int64[1] one = {1},
@@ -11,7 +11,7 @@ CONSTANTS = """int64 last = {-1}, int64[1] ends = {9223372036854775807}, int64[1
 @pytest.fixture
 def selected(rewrite):
     """The outputs of the rewritten graph as expressions; sums of fewer rows are rounded in another order."""
-    return lambda text: rewrite(SelectEarly(), text, tolerance=1e-4)
+    return lambda text: rewrite(SinkSelections(), text, tolerance=1e-4)
 
 
 def graph(body: str, y: str, inputs: str = "") -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.passes.structural.order_features import OrderFeatures
+from jax2onnx_graph.passes.structural.absorb_transposes import AbsorbTransposes
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 NHWC, NCHW = "perm = [0, 2, 3, 1]", "perm = [0, 3, 1, 2]"
@@ -29,7 +29,7 @@ def test_rows_of_weights_are_ordered_instead_of_what_is_flattened(rewrite, flatt
       y = MatMul(f, w)
     }}"""
     view = "Flatten{1}(x)" if "Flatten" in flatten else "Reshape(x, [-1, 12])"
-    assert rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4) == [f"MatMul({view}, const[12, 2])"]
+    assert rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4) == [f"MatMul({view}, const[12, 2])"]
 
 
 @pytest.mark.parametrize(("transposed", "attributes"), [(0, "transB = 0"), (1, "transB = 1, alpha = 2.0")])
@@ -40,7 +40,7 @@ def test_weights_of_gemm(rewrite, transposed, attributes):
       f = Reshape(t, shape)
       y = Gemm<{attributes}>(f, w, b)
     }}"""
-    (result,) = rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4)
+    (result,) = rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4)
     assert "Transpose" not in result
 
 
@@ -55,7 +55,7 @@ def test_what_stands_between_is_ordered(rewrite):
       d = Mul(b, c)
       y = MatMul(d, w)
     }}"""
-    (result,) = rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4)
+    (result,) = rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4)
     assert "Transpose" not in result
     assert "Reshape(Relu(x), [-1, 12])" in result
 
@@ -67,7 +67,7 @@ def test_several_products_of_the_same_features(rewrite):
       y = MatMul(f, w)
       z = MatMul(f, v)
     }}"""
-    assert not any("Transpose" in result for result in rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4))
+    assert not any("Transpose" in result for result in rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4))
 
 
 def test_columns_of_weights_are_ordered_instead_of_what_features_are_split_into(rewrite):
@@ -79,7 +79,7 @@ def test_columns_of_weights_are_ordered_instead_of_what_features_are_split_into(
       r = Relu(f)
       y = Transpose<{NCHW}>(r)
     }}"""
-    assert rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4) == [
+    assert rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4) == [
         "Relu(Reshape(Add(MatMul(x, const[2, 12]), const[12]), [-1, 3, 2, 2]))"
     ]
 
@@ -92,7 +92,7 @@ def test_features_that_are_joined_and_split_alike_need_no_weights(rewrite):
       s = Reshape(a, back)
       y = Transpose<{NCHW}>(s)
     }}"""
-    assert rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4) == [
+    assert rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4) == [
         "Reshape(Add(Reshape(x, [-1, 12]), const[12]), [0, 3, 2, 2])"
     ]
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_ordered_keeps_its_transpose(rewrite, rest):
       f = Reshape(t, shape)
       {rest}
     }}"""
-    assert "Transpose" in "".join(rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4))
+    assert "Transpose" in "".join(rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_other_views_keep_their_transpose(rewrite, perm, shape):
       y = ReduceSum<keepdims = 0>(m)
     }}"""
     model = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEAD + text))
-    assert not OrderFeatures()(ir.from_proto(model)).modified
+    assert not AbsorbTransposes()(ir.from_proto(model)).modified
 
 
 def test_a_transposed_value_with_another_reader_stays(rewrite):
@@ -142,7 +142,7 @@ def test_a_transposed_value_with_another_reader_stays(rewrite):
       y = MatMul(f, w)
       z = Relu(t)
     }}"""
-    assert any("Reshape(Transpose" in result for result in rewrite(OrderFeatures(), HEAD + text, tolerance=1e-4))
+    assert any("Reshape(Transpose" in result for result in rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4))
 
 
 def test_large_weights_are_not_stored_twice():
@@ -155,7 +155,7 @@ def test_large_weights_are_not_stored_twice():
     }}""")  # fmt: skip
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((12, 100), np.float32), "w"))
     inferred = onnx.shape_inference.infer_shapes(model)
-    assert not OrderFeatures()(ir.from_proto(inferred)).modified
+    assert not AbsorbTransposes()(ir.from_proto(inferred)).modified
 
 
 def test_long_chains_take_linear_time():
@@ -167,7 +167,7 @@ def test_long_chains_take_linear_time():
         text = f"g (float[N,3,2,2] x, float[N,12] a0) => (float[N,12] a{count}) <{SHAPE}> {{ {steps} }}"
         model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEAD + text)))
         profile = cProfile.Profile()  # it counts, and so a busy machine changes nothing
-        profile.runcall(OrderFeatures(), model)
+        profile.runcall(AbsorbTransposes(), model)
         return sum(entry.callcount for entry in profile.getstats())
 
     assert calls(400) < 6 * calls(100)

@@ -1,6 +1,6 @@
-"""`operand_rows`: the rows of a node's operands of which one row of its results is computed.
+"""`operand_sub_axes`: the axes of a node's operands that correspond, index by index, to an axis of its results.
 
-A row is what one index along an axis leaves of a tensor; any axis has rows.
+A sub-axis is an axis of a tensor, or one of the axes that were merged into it. A row is the slice at one index of a sub-axis.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import Elementwise, Operands, OperatorFacts, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 
-__all__ = ["Rows", "operand_rows", "size_of"]
+__all__ = ["SubAxis", "operand_sub_axes", "size_of"]
 
 _Inputs = Sequence[ir.Value | None]
 _Dims = tuple[LabelledDim, ...]
 
-#: For each operand of a node, the axis of which the rows are taken; None for one of which every row takes all.
+#: The axis of each operand of a node whose rows are taken; None for an operand that every row of the result depends on as a whole.
 _RowAxes = Sequence[int | None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
-    """The rows of a tensor along an axis, or along one of the axes that were merged into it.
+class SubAxis:
+    """An axis of a tensor, or one of the axes that were merged into it.
 
     Attributes:
       axis: the axis.
-      outer: the dimensions in front of that of the rows that were merged with it.
-      inner: those behind it.
+      outer: the dimensions in front of it that were merged with it.
+      inner: the dimensions behind it that were merged with it.
     """
 
     axis: int
@@ -44,16 +44,16 @@ class Rows:
         return not self.outer and not self.inner
 
     def before(self, dims: _Dims) -> _Dims:
-        """The dimensions in front of that of the rows, for a tensor of these dimensions."""
+        """The dimensions in front of the sub-axis, for a tensor of these dimensions."""
         return (*dims[: self.axis], *self.outer)
 
     def behind(self, dims: _Dims) -> _Dims:
-        """The dimensions behind that of the rows."""
+        """The dimensions behind the sub-axis, for a tensor of these dimensions."""
         return (*self.inner, *dims[self.axis + 1 :])
 
 
-def operand_rows(node: ir.Node, rows: Rows) -> Sequence[Rows | None] | None:
-    """The rows of the operands from which rows of a node's results are computed, one from one.
+def operand_sub_axes(node: ir.Node, rows: SubAxis) -> Sequence[SubAxis | None] | None:
+    """Find the sub-axes of operands whose rows a node computes the rows of its results from, one from one.
 
     Row i of a result then depends on rows i of these operands, and on the others as a whole; so the node computes of
     some rows, in any order, what it computes of them among all.
@@ -86,7 +86,7 @@ def _row_axes(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
 
 
 def _alone(axis: int | None, node: ir.Node) -> _RowAxes | None:
-    """Rows of the first operand along `axis`, and all of the others."""
+    """The axis `axis` of the first operand, and none of the others."""
     return None if axis is None else [axis, *(None for _ in node.inputs[1:])]
 
 
@@ -97,7 +97,7 @@ def _elementwise(inputs: _Inputs, alignment: Elementwise, dims: _Dims, axis: int
 
 
 def _broadcast(inputs: _Inputs, dims: _Dims, axis: int) -> _RowAxes | None:
-    """Rows of the operands that have the axis; all rows of the operands that are broadcast along it."""
+    """The axis in the operands that have it; None for operands that are broadcast along it."""
     axes: list[int | None] = []
     for value in inputs:
         own = dims_of(value)
@@ -113,13 +113,13 @@ def _broadcast(inputs: _Inputs, dims: _Dims, axis: int) -> _RowAxes | None:
     return axes
 
 
-def _before_view(source: _Dims | None, target: _Dims, rows: Rows) -> Rows | None:
-    """The rows of a tensor of the dimensions `source` that become rows of its view as `target`; None where that is not clear.
+def _before_view(source: _Dims | None, target: _Dims, rows: SubAxis) -> SubAxis | None:
+    """The sub-axis of a tensor of the dimensions `source` that becomes `rows` of its view as `target`; None where that is not clear.
 
-    >>> _before_view((2, 3, 4, 5), (6, 4, 5), Rows(1))
-    Rows(axis=2, outer=(), inner=())
-    >>> _before_view((6, 4), (2, 3, 4), Rows(1))
-    Rows(axis=0, outer=(2,), inner=())
+    >>> _before_view((2, 3, 4, 5), (6, 4, 5), SubAxis(1))
+    SubAxis(axis=2, outer=(), inner=())
+    >>> _before_view((6, 4), (2, 3, 4), SubAxis(1))
+    SubAxis(axis=0, outer=(2,), inner=())
     """
     if source is None or 0 in source:
         return None
@@ -128,7 +128,7 @@ def _before_view(source: _Dims | None, target: _Dims, rows: Rows) -> Rows | None
         outer = [before[i:] for i in range(len(before) + 1) if _same_size(before[:i], source[:axis])]
         inner = [behind[:i] for i in range(len(behind) + 1) if _same_size(behind[i:], source[axis + 1 :])]
         if outer and inner:
-            found.append(Rows(axis, _without_ones(outer[0]), _without_ones(inner[0])))
+            found.append(SubAxis(axis, _without_ones(outer[0]), _without_ones(inner[0])))
     return found[0] if len(found) == 1 else next((one for one in found if one.is_whole), None)
 
 
@@ -164,7 +164,7 @@ def _factors(dim: LabelledDim) -> list[int | str]:
 
 
 def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | None:
-    """Rows of an operator that computes along the axes that it names, separately for each index of the others."""
+    """The axis in an operator that computes along the axes that it names, separately for each index of the others."""
     rank = rank_of(node.inputs[0])
     if rank is None:
         return None
@@ -179,7 +179,7 @@ def _along_others(node: ir.Node, facts: OperatorFacts, axis: int) -> _RowAxes | 
 
 
 def _normalisation(node: ir.Node, dims: _Dims, axis: int) -> _RowAxes | None:
-    """Rows of an operator that normalises the axes from one on, and whose scale and bias have these axes."""
+    """The axis in an operator that normalises the axes from one on, and whose scale and bias have these axes."""
     first = axis_of(node, len(dims))
     ranks = [rank_of(value) for value in node.inputs[1:] if value is not None]
     if axis >= first or any(rank is None or rank > len(dims) - first for rank in ranks):

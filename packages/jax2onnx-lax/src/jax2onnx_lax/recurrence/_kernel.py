@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._logarithms import logarithm
 from jax2onnx_lax.recurrence._matrix import Delta, Matrices
-from jax2onnx_lax.recurrence._normal_form import NormalForm
-from jax2onnx_lax.recurrence._reads import Read
+from jax2onnx_lax.recurrence._readouts import Readout
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Term
 from jax2onnx_lax.recurrence.linear_attention import linear_attention
 
@@ -29,37 +29,39 @@ class KernelSolution:
       segment: None, as the kernel takes all steps.
 
     Args:
-      form: what a step makes of the state.
+      form: the update of the state in a step.
       init: the first state.
       length: the number of steps.
     """
 
-    def __init__(self, form: NormalForm, init: jax.Array, length: Dim) -> None:
+    def __init__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> None:
         self._form, self._init, self._length = form, init, length
         self._last: jax.Array | None = None
         self.segment: int | None = None
         self.conditions: list[jax.Array] = []
 
     @staticmethod
-    def takes(form: NormalForm, init: jax.Array, length: Dim) -> bool:
+    def takes(form: AffineUpdate, init: jax.Array, length: Dim) -> bool:
         """Whether the kernel has the rule by which the state is written."""
-        return form.low is None or Matrices.of(form, init, length, None).delta() is not None
+        return form.low is None or Matrices.from_form(form, init, length, None).delta() is not None
 
     @property
     def last(self) -> jax.Array:
         """The state after all steps."""
         if self._last is None:
-            operands = _Operands.of(Matrices.of(self._form, self._init, self._length, None), self.conditions)
+            operands = _Operands.from_matrices(
+                Matrices.from_form(self._form, self._init, self._length, None), self.conditions
+            )
             query = jnp.zeros_like(operands.key)
             self._last = operands.call(query)[1]
         return self._last
 
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
-        key = Read.axis(term, self._form.shape)
-        matrices = Matrices.of(self._form, self._init, self._length, key)
-        read = Read.of(term, matrices)
-        operands = _Operands.of(matrices, self.conditions)
+        key = Readout.axis(term, self._form.shape)
+        matrices = Matrices.from_form(self._form, self._init, self._length, key)
+        read = Readout.from_term(term, matrices)
+        operands = _Operands.from_matrices(matrices, self.conditions)
         query = read.query(matrices)
         if term.when == "before":
             shifted = jnp.concatenate([query[1:], jnp.zeros_like(query[:1])])
@@ -82,7 +84,7 @@ class _Operands:
     beta: jax.Array | None
 
     @staticmethod
-    def of(matrices: Matrices, conditions: list[jax.Array]) -> _Operands:
+    def from_matrices(matrices: Matrices, conditions: list[jax.Array]) -> _Operands:
         delta = matrices.delta()
         if matrices.form.low is not None and delta is None:
             raise UnsuitableError("its state is written by another rule than those of the kernel")
@@ -102,7 +104,7 @@ class _Operands:
         """The results [T, *batch, G, V] of queries [T, *batch, G, K], and the last state in its own order of axes."""
         m = self.matrices
         query = query if query.ndim == self.key.ndim + 1 else query[..., None, :]
-        pack = _Packing.of(m.batch_dims)
+        pack = _Packing.from_dims(m.batch_dims)
         group = query.shape[-2]
         keys, values = pack.steps(self.key, 1), pack.steps(self.value, 1)
         queries = pack.steps(query, 2)
@@ -127,7 +129,7 @@ class _Packing:
     heads: int
 
     @staticmethod
-    def of(dims: Sequence[Dim]) -> _Packing:
+    def from_dims(dims: Sequence[Dim]) -> _Packing:
         """The batch is the first axis if there are several, or if its size is symbolic."""
         split = len(dims) > 1 or (len(dims) == 1 and not is_static(dims[0]))
         rest = [dim for dim in dims[split:] if is_static(dim)]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from jax2onnx_fusions.experts.join_runs import JoinRuns
+from jax2onnx_fusions.experts.batch_expert_products import BatchExpertProducts
 
 RUNS = range(4)
 #: How many rows each of four runs has follows from an input.
@@ -39,7 +39,7 @@ def joined(fused):
 
     def run(run: str = RUN, join: str = JOIN, y: str = "float[T,4] y") -> Counter[str]:
         body = LENGTHS + " ".join(run.format(e=e) for e in RUNS) + join
-        return Counter(fused(JoinRuns(), body, "float[T,4] x, int64[T,1] i", y, values=VALUES))
+        return Counter(fused(BatchExpertProducts(), body, "float[T,4] x, int64[T,1] i", y, values=VALUES))
 
     return run
 
@@ -74,5 +74,5 @@ def test_runs_that_are_not_put_together_as_they_were_stay(joined, changed):
 
 def test_another_operator_in_one_run_leaves_all(fused):
     body = LENGTHS + " ".join(RUN.format(e=e) for e in RUNS).replace("a2 = Sigmoid", "a2 = Tanh") + JOIN
-    found = Counter(fused(JoinRuns(), body, "float[T,4] x, int64[T,1] i", "float[T,4] y", values=VALUES))
+    found = Counter(fused(BatchExpertProducts(), body, "float[T,4] x, int64[T,1] i", "float[T,4] y", values=VALUES))
     assert (found["MatMul"], found["Sigmoid"], found["Tanh"]) == (12, 3, 1)

@@ -1,8 +1,8 @@
-"""`Roles`: the batch, the heads, the sequences and the features among the axes of an attention."""
+"""`AttentionAxes`: the batch, heads, sequences and features among the axes of an attention."""
 
 from __future__ import annotations
 
-__all__ = ["Roles", "roles_of"]
+__all__ = ["AttentionAxes", "attention_axes"]
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ Group = tuple[Axis, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Roles:
+class AttentionAxes:
     """The axes of an attention, each group in the order in which they form one axis of the operator.
 
     Attributes:
@@ -76,8 +76,8 @@ def _count(axes: Sequence[Axis]) -> int:
     return math.prod(axis.size for axis in axes if isinstance(axis.size, int))
 
 
-def roles_of(formula: AttentionFormula) -> Roles:
-    """The roles of the axes.
+def attention_axes(formula: AttentionFormula) -> AttentionAxes:
+    """Find the batch, heads, sequences and features among the axes of a formula.
 
     Where several choices are right, that one is made which fits the order of the axes in query and key.
 
@@ -91,7 +91,7 @@ def roles_of(formula: AttentionFormula) -> Roles:
     alone = [axis for axis in query if axis not in key]
     group, queries = _queries(alone, heads, query, formula)
     width = tuple(axis for axis in value if axis not in common and axis not in keys)
-    roles = Roles(batch, heads, group, queries, keys, features, width)
+    roles = AttentionAxes(batch, heads, group, queries, keys, features, width)
     everything = [*batch, *heads, *group, *queries]
     complete = (
         (query, [*everything, *features]),
@@ -107,7 +107,7 @@ def roles_of(formula: AttentionFormula) -> Roles:
 
 
 def _parted(common: Sequence[Axis], position: int, key: Sequence[Axis]) -> tuple[Group, Group]:
-    """Batch and heads: those before and after the sequence of the keys, or all but the last, and that."""
+    """Split common axes into batch and heads, at the sequence of the keys or before the last axis."""
     before = tuple(axis for axis in common if key.index(axis) < position)
     after = tuple(axis for axis in common if key.index(axis) > position)
     if not (before and after):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.facts.rows import Rows, operand_rows
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import ShapeInferencePass
 
@@ -42,7 +42,7 @@ NODES = {
 def test_rows_of_operands_give_rows_of_the_result(name):
     inputs, body, axis, expected = NODES[name]
     node = node_of(inputs, body)
-    found = operand_rows(node, Rows(axis))
+    found = operand_sub_axes(node, SubAxis(axis))
     assert found is not None
     assert [None if rows is None else rows.axis for rows in found] == expected
     operands = {str(v.name): RNG.standard_normal(v.shape.numpy()).astype(np.float32) for v in node.inputs}
@@ -73,12 +73,12 @@ DEPENDENT = {
 def test_nothing_is_said_of_rows_that_depend_on_each_other(name):
     inputs, body = DEPENDENT[name]
     axis = "a = Constant<value = int64 {0}>() "
-    assert operand_rows(node_of(inputs, axis * ("a)" in body) + body), Rows(0)) is None
+    assert operand_sub_axes(node_of(inputs, axis * ("a)" in body) + body), SubAxis(0)) is None
 
 
 def test_rows_of_a_view_may_be_merged_into_an_axis():
     node = node_of("float[6,4] x", "s = Constant<value = int64[3] {2,3,4}>() y = Reshape(x, s)")
-    found = operand_rows(node, Rows(1))
+    found = operand_sub_axes(node, SubAxis(1))
     assert found is not None
     rows, _ = found
     assert (rows.axis, rows.outer, rows.inner, rows.is_whole) == (0, (2,), (), False)

@@ -1,4 +1,4 @@
-"""`Region`: the nodes that compute what experts make of tokens, each token and each expert by itself."""
+"""`ExpertSubgraph`: the nodes that experts compute from tokens, each token and each expert by itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
-from jax2onnx_graph.facts.rows import size_of
+from jax2onnx_graph.facts.sub_axes import size_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 
-from jax2onnx_fusions.experts._roles import Roles, Sizes, operand_roles
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes
 
-__all__ = ["Factor", "Refused", "Region", "Step"]
+__all__ = ["ExpertSubgraph", "Factor", "Refused", "Step"]
 
 _Dims = tuple[LabelledDim, ...]
 _MOST_STEPS = 200
@@ -31,15 +31,15 @@ class Factor:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A node of the region, with the roles of its first result and of its operands."""
+    """A node of the subgraph, with the axes of its first result and of its operands."""
 
     node: ir.Node
-    roles: Roles
-    operands: list[Roles]
+    roles: ExpertAxes
+    operands: list[ExpertAxes]
 
 
 class Refused(Exception):  # noqa: N818 - no error: a reason, for the user
-    """The region cannot be computed by pairs; the text says why."""
+    """The subgraph cannot be computed by pairs; the text says why."""
 
 
 def _factors(step: Step, is_weight: Sequence[bool]) -> tuple[Factor, Factor]:
@@ -63,27 +63,27 @@ def _is_weight(value: ir.Value | None) -> bool:
     return True
 
 
-class Region:
-    """The nodes between tokens and what the experts make of them.
+class ExpertSubgraph:
+    """The nodes between tokens and the results of experts.
 
     Attributes:
-      sizes: how many tokens and experts there are.
+      sizes: the numbers of tokens and experts.
       steps: the nodes in order, by the result of each that is read.
-      leaves: values from outside that differ by token or by expert, with their roles.
+      leaves: values from outside that differ by token or by expert, with their axes.
       weights: the elements of the weights that differ by expert.
-      products: how many products there are with weights that differ by expert.
+      products: the number of products with weights that differ by expert.
     """
 
     def __init__(self, sizes: Sizes, inside: Collection[ir.Node] | None = None) -> None:
         self.sizes, self._inside = sizes, inside
         self.steps: dict[ir.Node, Step] = {}
-        self.leaves: dict[ir.Value, Roles] = {}
+        self.leaves: dict[ir.Value, ExpertAxes] = {}
         self.weights, self.products = 0, 0
-        self._roles: dict[ir.Value, Roles] = {}
+        self._expert_axes: dict[ir.Value, ExpertAxes] = {}
 
-    def add(self, value: ir.Value, roles: Roles) -> None:
-        """Add a value and what it is computed of. Raises Refused."""
-        if self._roles.setdefault(value, roles) != roles:
+    def add(self, value: ir.Value, roles: ExpertAxes) -> None:
+        """Add a value and the nodes that compute it. Raises Refused."""
+        if self._expert_axes.setdefault(value, roles) != roles:
             raise Refused("a value is read in two arrangements")
         node = value.producer()
         if roles.is_plain or (node is not None and node in self.steps) or value in self.leaves:
@@ -93,7 +93,7 @@ class Region:
             return
         if len(self.steps) > _MOST_STEPS:
             raise Refused("an expert has too many nodes")
-        operands = operand_roles(node, roles)
+        operands = operand_axes(node, roles)
         if operands is None:
             raise Refused(f"{node.op_type} computes tokens or experts of each other")
         step = Step(node, roles, operands)
@@ -103,14 +103,14 @@ class Region:
         self._check(step)
         self.steps[node] = step
 
-    def _is_inside(self, node: ir.Node, roles: Roles) -> bool:
+    def _is_inside(self, node: ir.Node, roles: ExpertAxes) -> bool:
         if self._inside is not None:
             return node in self._inside
         if not self.sizes.tokens:
             return not _is_weight(node.outputs[0])
         return roles.has_tokens and roles.expert is not None
 
-    def differs(self, roles: Roles) -> bool:
+    def differs(self, roles: ExpertAxes) -> bool:
         """Whether a value differs by pair: by token, or by expert where there is one token."""
         return roles.has_tokens or (not self.sizes.tokens and roles.expert is not None)
 
@@ -122,7 +122,7 @@ class Region:
         weights = [value in self.leaves and own for value, own in zip(step.node.inputs[:2], by_expert, strict=True)]
         return _factors(step, weights if any(weights) else [not own for own in by_expert])
 
-    def others(self, value: ir.Value | None, roles: Roles) -> dict[int, int]:
+    def others(self, value: ir.Value | None, roles: ExpertAxes) -> dict[int, int]:
         """The axes of a value that are left without tokens and experts, with their sizes. Raises Refused."""
         dims = dims_of(value)
         found = None if dims is None else roles.others(dims, self.sizes)
@@ -130,10 +130,10 @@ class Region:
             raise Refused("an axis of an expert has a size that is not known")
         return found
 
-    def _add_leaf(self, value: ir.Value, roles: Roles) -> None:
+    def _add_leaf(self, value: ir.Value, roles: ExpertAxes) -> None:
         dims = dims_of(value) or ()
         self.others(value, roles)
-        if roles.has_tokens and roles.expert is not None and self._of_places(roles):
+        if roles.has_tokens and roles.expert is not None and self._is_per_slot(roles):
             pass
         elif roles.has_tokens:
             if not roles.has_all_tokens or roles.expert is not None or not self._in_order(value, roles):
@@ -143,13 +143,13 @@ class Region:
         self.leaves[value] = roles
 
     @staticmethod
-    def _of_places(roles: Roles) -> bool:
-        """Whether a value differs by place and by expert, along an axis of its own each."""
+    def _is_per_slot(roles: ExpertAxes) -> bool:
+        """Whether a value differs by slot and by expert, along an axis of its own each."""
         rows = [*roles.tokens, roles.expert]
         axes = [one.axis for one in rows if one is not None and one.is_whole]
         return len(axes) == 2 == len({*axes})
 
-    def _in_order(self, value: ir.Value, roles: Roles) -> bool:
+    def _in_order(self, value: ir.Value, roles: ExpertAxes) -> bool:
         """Whether the axes of tokens have nothing else merged with them, and lie in order where they are merged."""
         before: _Dims = ()
         for number, rows in enumerate(roles.tokens):
@@ -162,7 +162,7 @@ class Region:
         return not any(rows is not None and rows.axis in others for rows in roles.tokens)
 
     def _check(self, step: Step) -> None:
-        """Raise Refused where `Pairs` cannot compute the node."""
+        """Check that `RoutedComputation` can compute the node. Raises Refused."""
         node, facts = step.node, facts_of(step.node.op_type)
         for output in node.outputs:
             self.others(output, step.roles)

@@ -1,4 +1,4 @@
-"""`Read`: a product of a state of matrices with queries."""
+"""`Readout`: the product of a matrix state with queries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._matrix import Matrices
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, Value, product
 
-__all__ = ["Read"]
+__all__ = ["Readout"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Read:
-    """A read, `y = Σ q[k] S[k, v]` times other factors.
+class Readout:
+    """A readout `y = Σ q[k] S[k, v]` of a state, times other factors.
 
     Attributes:
       term: the product, with the names of axes of the matrices.
@@ -48,8 +48,8 @@ class Read:
         return wide[0]
 
     @staticmethod
-    def of(term: Term, matrices: Matrices) -> Read:
-        """The read that a term is."""
+    def from_term(term: Term, matrices: Matrices) -> Readout:
+        """Read a term as the product of a state with queries."""
         term = term.renamed(dict(zip(term.axes, matrices.form.axes, strict=True)))
         queries = tuple(f for f in term.factors if matrices.keys in f.labels)
         others = tuple(f for f in term.factors if matrices.keys not in f.labels)
@@ -57,7 +57,7 @@ class Read:
         extra = tuple(dict.fromkeys(label for f in queries for label in f.labels if label not in inside))
         if any(label not in term.out for label in extra) or matrices.values in extra:
             raise UnsuitableError("its state is read by a product of several sums")
-        return Read(term, queries, others, extra)
+        return Readout(term, queries, others, extra)
 
     def query(self, m: Matrices) -> jax.Array:
         """[T, *batch, G, K]."""

@@ -1,4 +1,4 @@
-"""`NormalForm`: what a step makes of a state that it is affine in."""
+"""`AffineUpdate`: the new state of a step as an affine function of the old one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import Factor, Label, State, Term, Value, new_labels
 
-__all__ = ["NormalForm", "RankOne"]
+__all__ = ["AffineUpdate", "RankOne"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +30,15 @@ class RankOne:
 
 
 @dataclasses.dataclass(frozen=True)
-class NormalForm:
+class AffineUpdate:
     """`S' = decay * S + low + update`.
 
     Attributes:
       shape: the shape of the state.
       axes: the names of its axes in all terms.
       decay: the factors of the state, elementwise: terms whose product with the state are summed.
-      low: what mixes the state along an axis; None if nothing does.
-      update: what does not depend on the state.
+      low: the product of rank one that mixes the state along an axis; None if there is none.
+      update: the terms that do not depend on the state.
     """
 
     shape: tuple[Dim, ...]
@@ -49,14 +49,14 @@ class NormalForm:
 
     @property
     def is_plain(self) -> bool:
-        """Whether what a step multiplies and adds has all axes of the state from the beginning."""
+        """Whether the factors and summands of a step have all axes of the state."""
         wide = {label for label, dim in zip(self.axes, self.shape, strict=True) if not _is_one(dim)}
         terms = (*self.decay, *self.update)
         return all(any(wide <= set(factor.labels) for factor in term.factors) for term in terms if term.factors)
 
     @staticmethod
-    def of(state: State, new: Value) -> NormalForm:
-        """The form of the state's value after a step.
+    def from_value(state: State, new: Value) -> AffineUpdate:
+        """Read the state's value after a step as an affine function of the state.
 
         Raises:
           UnsuitableError: the value is affine in the state, but in another way.
@@ -77,7 +77,7 @@ class NormalForm:
                 raise UnsuitableError("a step mixes the elements of its state along several axes")
         if len(low) > 1:
             raise UnsuitableError("a step mixes the elements of its state in several ways")
-        return NormalForm(new.shape, axes, tuple(decay), low[0] if low else None, tuple(update))
+        return AffineUpdate(new.shape, axes, tuple(decay), low[0] if low else None, tuple(update))
 
 
 def _with_known_state(term: Term, new: Value) -> Term:

@@ -1,4 +1,4 @@
-"""`Pairs`: what experts make of tokens, computed for some pairs of a token and an expert alone."""
+"""`RoutedComputation`: the computation of experts for the routed pairs of a token and an expert only."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import permutation_of
 from jax2onnx_graph.weights.absent import computed
 
-from jax2onnx_fusions.experts._region import Factor, Region, Step
-from jax2onnx_fusions.experts._roles import Roles, token_count
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, token_count
+from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Factor, Step
 
-__all__ = ["PairIndices", "Pairs"]
+__all__ = ["PairIndices", "RoutedComputation"]
 
 
 @dataclasses.dataclass(frozen=True)
 class PairIndices:
-    """Pairs of a token and an expert, those of the first expert first.
+    """RoutedComputation of a token and an expert, those of the first expert first.
 
     Attributes:
       tokens: int64[pairs], the token of each.
       experts: int64[pairs], the expert of each.
       lengths: int64[experts], how many pairs each expert has.
       count: the number of pairs; without a label where it depends on numbers.
-      own_places: int64[pairs], where tokens are places of an expert: the number of each pair among all places of all experts.
+      own_slots: int64[pairs], where tokens are slots of an expert: the number of each pair among all slots of all experts.
     """
 
     tokens: ir.Value
     experts: ir.Value
     lengths: ir.Value
     count: LabelledDim
-    own_places: ir.Value | None = None
+    own_slots: ir.Value | None = None
 
     @property
-    def places(self) -> ir.Value:
-        """See `own_places`, for pairs that have them."""
-        assert self.own_places is not None, "a value differs by place"
-        return self.own_places
+    def slots(self) -> ir.Value:
+        """See `own_slots`, for pairs that have them."""
+        assert self.own_slots is not None, "a value differs by slot"
+        return self.own_slots
 
 
-class Pairs:
-    """Writes the nodes of a region for some pairs.
+class RoutedComputation:
+    """Writes the nodes of an expert subgraph for some pairs.
 
     In each value the pairs are the first axis, followed by those axes that are neither tokens nor experts, in their order.
     """
 
-    def __init__(self, editor: GraphEditor, at: InsertionPoint, region: Region, indices: PairIndices) -> None:
+    def __init__(self, editor: GraphEditor, at: InsertionPoint, region: ExpertSubgraph, indices: PairIndices) -> None:
         self.editor, self.at, self.region, self.indices = editor, at, region, indices
         self._values: dict[ir.Value, ir.Value] = {}
         self._runs: dict[ir.Value, Sequence[ir.Value]] = {}
         self._others: dict[ir.Value, tuple[int, ...]] = {}
 
-    def given(self, value: ir.Value, roles: Roles, pairs: ir.Value) -> None:
-        """Take `pairs` for a value of the region."""
+    def given(self, value: ir.Value, roles: ExpertAxes, pairs: ir.Value) -> None:
+        """Take `pairs` for a value of the subgraph."""
         self._values[value] = self._known(pairs, self.region.others(value, roles).values())
 
     def _known(self, pairs: ir.Value, others: Iterable[int]) -> ir.Value:
@@ -72,7 +72,7 @@ class Pairs:
         return pairs
 
     def compute(self) -> None:
-        """Write all nodes of the region."""
+        """Write all nodes of the subgraph."""
         for step in self.region.steps.values():
             if step.node.op_type in ("MatMul", "Gemm"):
                 self._values[step.node.outputs[0]] = self._product(step)
@@ -80,7 +80,7 @@ class Pairs:
                 self._values[step.node.outputs[0]] = self._elementwise(step)
             elif facts_of(step.node.op_type).is_view:
                 others = self.region.others(step.node.outputs[0], step.roles).values()
-                self._values[step.node.outputs[0]] = self._reshaped(self.of(step, 0), [*others])
+                self._values[step.node.outputs[0]] = self._reshaped(self.operand(step, 0), [*others])
             elif step.node.op_type == "Expand":
                 self._values[step.node.outputs[0]] = self._expanded(step)
             elif step.node.op_type == "Transpose":
@@ -88,17 +88,17 @@ class Pairs:
             else:
                 self._along_axis(step)
 
-    def of(self, step: Step, index: int) -> ir.Value:
+    def operand(self, step: Step, index: int) -> ir.Value:
         """The pairs of an operand of a node that differs by token or expert."""
         value, roles = step.node.inputs[index], step.operands[index]
         assert value is not None
         return self.value(value, roles)
 
-    def value(self, value: ir.Value, roles: Roles) -> ir.Value:
+    def value(self, value: ir.Value, roles: ExpertAxes) -> ir.Value:
         """The pairs of a value that differs by token or expert."""
         if value not in self._values:
             if roles.has_tokens and roles.expert is not None:
-                source, indices = self._places_first(value, roles), self.indices.places
+                source, indices = self._slots_first(value, roles), self.indices.slots
             elif roles.has_tokens:
                 source, indices = self._tokens_first(value, roles), self.indices.tokens
             else:
@@ -113,12 +113,12 @@ class Pairs:
         return labelled((self.indices.count, *others))
 
     def _reshaped(self, pairs: ir.Value, others: Sequence[int]) -> ir.Value:
-        """Pairs with other axes behind the first."""
+        """RoutedComputation with other axes behind the first."""
         if self._others[pairs] == tuple(others):
             return pairs
         return self._known(self.at.op.Reshape(pairs, self.at.ints([-1, *others]), dims=self._dims(others)), others)
 
-    def _tokens_first(self, value: ir.Value, roles: Roles) -> ir.Value:
+    def _tokens_first(self, value: ir.Value, roles: ExpertAxes) -> ir.Value:
         """[tokens, …]: a value whose axes of tokens are merged to the first one."""
         others = self.region.others(value, roles)
         tokens = dict.fromkeys(rows.axis for rows in roles.tokens if rows is not None)
@@ -129,24 +129,24 @@ class Pairs:
         dims = labelled((count, *others.values()))
         return self.at.op.Reshape(moved, self.at.ints([-1, *others.values()]), dims=dims)
 
-    def _experts_first(self, value: ir.Value, roles: Roles) -> ir.Value:
+    def _experts_first(self, value: ir.Value, roles: ExpertAxes) -> ir.Value:
         """[experts, …]: a value with its axis of experts in front."""
         split, perm, dims = self._expert_axes(value, roles, [*self.region.others(value, roles)])
         return self.at.reshape(self.at.transpose(self.at.reshape(value, split), perm), dims)
 
-    def _places_first(self, value: ir.Value, roles: Roles) -> ir.Value:
-        """[experts · places, …]: a value that has an axis of both."""
+    def _slots_first(self, value: ir.Value, roles: ExpertAxes) -> ir.Value:
+        """[experts · slots, …]: a value that has an axis of both."""
         others, rows = self.region.others(value, roles), roles.tokens[0]
         assert rows is not None and roles.expert is not None
-        (places,) = self.region.sizes.tokens
-        assert isinstance(places, int), "the number of places is known"
+        (slots,) = self.region.sizes.tokens
+        assert isinstance(slots, int), "the number of slots is known"
         moved = self.at.transpose(value, [roles.expert.axis, rows.axis, *others])
-        return self.at.reshape(moved, (self.region.sizes.experts * places, *others.values()))
+        return self.at.reshape(moved, (self.region.sizes.experts * slots, *others.values()))
 
     def _expert_axes(
-        self, value: ir.Value, roles: Roles, order: Sequence[int]
+        self, value: ir.Value, roles: ExpertAxes, order: Sequence[int]
     ) -> tuple[list[int], list[int], list[int]]:
-        """How a value gets its experts in front: the shape that it is split to, the permutation, the shape at last.
+        """The reshape and permutation that bring the experts of a value to the front: split shape, permutation, final shape.
 
         Args:
           value: the value.
@@ -185,7 +185,7 @@ class Pairs:
     def _elementwise(self, step: Step) -> ir.Value:
         node = step.node
         if facts_of(node.op_type).elementwise is Elementwise.UNARY:
-            inputs: list[ir.Value | None] = [self.of(step, 0), *node.inputs[1:]]
+            inputs: list[ir.Value | None] = [self.operand(step, 0), *node.inputs[1:]]
         else:
             inputs = [None if v is None else self._aligned(step, i) for i, v in enumerate(node.inputs)]
         return self._variant(step, inputs)
@@ -208,9 +208,9 @@ class Pairs:
         perm = permutation_of(step.node)
         after = [before.index(perm[axis]) + 1 for axis in self.region.others(step.node.outputs[0], step.roles)]
         if after == sorted(after):
-            return self.of(step, 0)
+            return self.operand(step, 0)
         others = [*self.region.others(step.node.outputs[0], step.roles).values()]
-        moved = self.at.op.Transpose(self.of(step, 0), perm=[0, *after], dims=self._dims(others))
+        moved = self.at.op.Transpose(self.operand(step, 0), perm=[0, *after], dims=self._dims(others))
         return self._known(moved, others)
 
     def _along_axis(self, step: Step) -> None:
@@ -245,7 +245,7 @@ class Pairs:
             rows = self._reshaped(self._rows(step, data.index, inner), [inner])
             product = self._by_expert(step, weight, rows)
         else:
-            rows, matrix = self.of(step, data.index), self._plain_matrix(step, weight)
+            rows, matrix = self.operand(step, data.index), self._plain_matrix(step, weight)
             columns = self.at.known_dims(matrix)[-1]
             assert isinstance(columns, int)
             product = self._known(self.at.op.MatMul(rows, matrix), (*self._others[rows][:-1], columns))
@@ -259,7 +259,7 @@ class Pairs:
         value = step.node.inputs[index]
         assert value is not None
         if not step.operands[index].is_plain:
-            return self.of(step, index)
+            return self.operand(step, index)
         if value not in self._values:
             row = self.at.op.Reshape(value, self.at.ints([1, inner]), dims=(1, inner))
             taken = self.at.op.Gather(row, self.indices.tokens, axis=0, dims=self._dims([inner]))

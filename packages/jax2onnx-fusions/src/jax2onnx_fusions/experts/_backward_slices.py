@@ -1,16 +1,16 @@
-"""`cone_of`: the nodes that compute a value, and those among them that nothing else reads."""
+"""`backward_slice`: the nodes that compute a value; `exclusive_nodes`: those whose results nothing else reads."""
 
 from __future__ import annotations
 
 from jax2onnx_graph import ir
 
-__all__ = ["cone_of", "exclusive"]
+__all__ = ["backward_slice", "exclusive_nodes"]
 
 _MOST_NODES = 64
 
 
-def cone_of(value: ir.Value) -> set[ir.Node]:
-    """The nodes before a value, nearest first, up to a number."""
+def backward_slice(value: ir.Value) -> set[ir.Node]:
+    """The nodes of the same graph that compute a value, at most `_MOST_NODES`."""
     found, waiting = set[ir.Node](), [value]
     for one in waiting:
         node = one.producer()
@@ -21,8 +21,8 @@ def cone_of(value: ir.Value) -> set[ir.Node]:
     return found
 
 
-def exclusive(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
-    """Those of the nodes that only these nodes read, and the reader."""
+def exclusive_nodes(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
+    """The nodes whose results only `reader` and other such nodes read."""
     while True:
         torn = {
             node for node in nodes for output in node.outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.legalise.hidden_rows import HiddenRowsPass
+from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
 from onnx_ir.passes.common import ShapeInferencePass
 
 HEAD = '<ir_version: 10, opset_import: ["" : 23]>'
@@ -16,7 +16,7 @@ def operators(target, mask: str, *, count: int = 1) -> list[str]:
         zero = Constant<value = float {{0}}>() inf = Constant<value = float {{-inf}}>() low = Constant<value = float {{-1e9}}>()
         {mask} {calls} }}"""
     model = ShapeInferencePass()(ir.from_onnx_text(text)).model
-    HiddenRowsPass(target)(model)
+    FullyMaskedRowsPass(target)(model)
     return [node.op_type for node in model.graph if node.op_type != "Constant"]
 
 

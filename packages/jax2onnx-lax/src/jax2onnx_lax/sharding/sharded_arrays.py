@@ -1,4 +1,4 @@
-"""`Spread`: what the devices of a mesh hold of a value, as one array, and how such an array is laid out anew."""
+"""`ShardedArray`: a value that is sharded over the devices of a mesh, as one array, and its changes of layout."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.arrays import Array
 
-__all__ = ["STACKED", "Devices", "Layout", "Spread", "broadcast", "constant", "expanded", "whole"]
+__all__ = ["STACKED", "Devices", "Layout", "ShardedArray", "broadcast", "constant", "expanded", "whole"]
 
-#: The place of a mesh axis that is a leading axis of an array.
+#: Marks a mesh axis that is a leading axis of an array.
 STACKED = -1
 
 Shape: TypeAlias = tuple[Dim, ...]
@@ -24,7 +24,7 @@ Shape: TypeAlias = tuple[Dim, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where the axes of a mesh are in an array; a value is the same along those that are nowhere.
+    """The sharding of an array over the axes of a mesh; along axes that are not part of it, the value is the same.
 
     Attributes:
       stacked: the mesh axes that are leading axes of the array, in order.
@@ -52,13 +52,13 @@ class Layout:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Spread:
-    """A value of which each device has its own.
+class ShardedArray:
+    """A value that differs by device, as one array of all devices.
 
     Attributes:
-      array: those of all devices, [*stacked, *dimensions]; a dimension along which all elements are equal may be of size 1.
+      array: the values of all devices, [*stacked, *dimensions]; a dimension along which all elements are equal may be of size 1.
       shape: the shape on one device.
-      layout: where the axes of the mesh are.
+      layout: the axes of the mesh in the array.
     """
 
     array: jax.Array
@@ -85,20 +85,20 @@ class Spread:
         return _is_one(self.dims[dim]) and not _is_one(self.shape[dim])
 
     @property
-    def spread(self) -> Spread:
+    def sharded(self) -> ShardedArray:
         """The value itself."""
         return self
 
 
 def constant(array: Array) -> jax.Array:
-    """A NumPy array as an array of a body: what is computed of such arrays alone is known while the body is traced."""
+    """A NumPy array as an array of a body; values computed from such arrays alone are known while the body is traced."""
     return cast("jax.Array", array)
 
 
-def whole(array: jax.Array, shape: Sequence[Dim] | None = None) -> Spread:
+def whole(array: jax.Array, shape: Sequence[Dim] | None = None) -> ShardedArray:
     """A value that is the same on all devices."""
     dims = tuple(array.shape if shape is None else shape)
-    return Spread(array, dims, Layout((), ((),) * len(dims)))
+    return ShardedArray(array, dims, Layout((), ((),) * len(dims)))
 
 
 class Devices:
@@ -130,23 +130,23 @@ class Devices:
             tiled.append(tuple(a for a in names if divided[a] == {d}))
         return Layout(stacked, tuple(tiled))
 
-    def filled(self, x: Spread, dims: Sequence[int] | None = None) -> Spread:
+    def filled(self, x: ShardedArray, dims: Sequence[int] | None = None) -> ShardedArray:
         """The value with all elements of its dimensions, or of some of them, in the array."""
         count = len(x.layout.stacked)
         wanted = [d for d in (range(x.rank) if dims is None else dims) if x.is_uniform(d)]
         shape = [x.shape[i - count] if i - count in wanted else n for i, n in enumerate(x.array.shape)]
         return dataclasses.replace(x, array=broadcast(x.array, shape))
 
-    def relaid(self, x: Spread, layout: Layout) -> Spread:
+    def relaid(self, x: ShardedArray, layout: Layout) -> ShardedArray:
         """The value in a layout that has all of its axes, with all elements of the dimensions that are divided."""
         x = self._taken_out(x, layout)
         for d, axes in enumerate(layout.tiled):
             if axes and not x.layout.tiled[d]:
                 x = self._tiled(x, d, axes)
         sizes = [self.sizes[a] for a in layout.stacked]
-        return Spread(broadcast(_led(x, layout.stacked), [*sizes, *x.dims]), x.shape, layout)
+        return ShardedArray(broadcast(_led(x, layout.stacked), [*sizes, *x.dims]), x.shape, layout)
 
-    def broadcastable(self, x: Spread, layout: Layout) -> jax.Array:
+    def broadcastable(self, x: ShardedArray, layout: Layout) -> jax.Array:
         """An array in a layout that has all axes of the value, of size 1 along axes and dimensions where it does not differ."""
         x = self._taken_out(x, layout)
         for d, axes in enumerate(layout.tiled):
@@ -155,18 +155,18 @@ class Devices:
                 x = self._tiled(x, d, axes)
         return _led(x, layout.stacked)
 
-    def stacked(self, x: Spread, axes: frozenset[str]) -> Spread:
+    def stacked(self, x: ShardedArray, axes: frozenset[str]) -> ShardedArray:
         """The value with those of the axes leading along which it differs."""
         return self._taken_out(x, x.layout.stacking(axes))
 
-    def _taken_out(self, x: Spread, layout: Layout) -> Spread:
+    def _taken_out(self, x: ShardedArray, layout: Layout) -> ShardedArray:
         """The value with the axes leading that divide its dimensions otherwise than in a layout."""
         for d, axes in enumerate(x.layout.tiled):
             if axes and axes != layout.tiled[d]:
                 x = self._divided(x, d)
         return x
 
-    def _divided(self, x: Spread, dim: int) -> Spread:
+    def _divided(self, x: ShardedArray, dim: int) -> ShardedArray:
         """The value with the axes leading that divide a dimension."""
         self.moved = True
         axes, count = x.layout.tiled[dim], len(x.layout.stacked)
@@ -176,9 +176,9 @@ class Devices:
         order = [*range(count), *range(at, at + len(axes))]
         array = _transpose(array, [*order, *(i for i in range(array.ndim) if i not in order)])
         tiled = tuple(() if d == dim else names for d, names in enumerate(x.layout.tiled))
-        return Spread(array, x.shape, Layout((*x.layout.stacked, *axes), tiled))
+        return ShardedArray(array, x.shape, Layout((*x.layout.stacked, *axes), tiled))
 
-    def _tiled(self, x: Spread, dim: int, axes: tuple[str, ...]) -> Spread:
+    def _tiled(self, x: ShardedArray, dim: int, axes: tuple[str, ...]) -> ShardedArray:
         """The value with a dimension divided along axes that are leading, or nowhere."""
         self.moved = True
         x = self.filled(x, [dim])
@@ -193,10 +193,10 @@ class Devices:
         at = len(rest) + dim
         array = _reshape(array, (*array.shape[:at], size, *array.shape[at + len(axes) + 1 :]))
         tiled = tuple(axes if d == dim else names for d, names in enumerate(x.layout.tiled))
-        return Spread(array, x.shape, Layout(rest, tiled))
+        return ShardedArray(array, x.shape, Layout(rest, tiled))
 
 
-def _led(x: Spread, axes: Sequence[str]) -> jax.Array:
+def _led(x: ShardedArray, axes: Sequence[str]) -> jax.Array:
     """The array with these leading axes in order, of size 1 where the value has none."""
     present = [a for a in axes if a in x.layout.stacked]
     count = len(present)

@@ -1,4 +1,4 @@
-"""`JoinRuns`: what is computed alike of each run of rows is computed of all rows at once, and products of the same run are one."""
+"""`BatchExpertProducts`: the equal operators of experts run once on the rows of all, and products of the same rows are joined."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once
 from jax2onnx_graph.weights.absent import computed
 
+from jax2onnx_fusions.experts.select_capacity_slots import SelectCapacitySlots
 from jax2onnx_fusions.experts.select_expert_terms import SelectExpertTerms
 from jax2onnx_fusions.experts.select_experts import SelectExperts
-from jax2onnx_fusions.experts.select_places import SelectPlaces
 
-__all__ = ["JoinRuns"]
+__all__ = ["BatchExpertProducts"]
 
 _FEWEST = 4  # runs
 _KEEP_ROWS = ("Reshape", "ReduceSum")
@@ -49,13 +49,13 @@ class _Group:
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """What is computed of runs.
+    """The operators that compute the runs of rows of a Split.
 
     Attributes:
-      lengths: how many rows the runs have.
-      rows: how many rows all runs have together.
+      lengths: the numbers of rows of the runs.
+      rows: the number of rows of all runs together.
       whole: all rows of the runs that a Split makes, by the first of its runs.
-      groups: what is computed.
+      groups: the operators, one group for those that are alike in all runs.
       joins: the nodes that put runs together.
       splits: the runs that a Split makes.
     """
@@ -68,13 +68,13 @@ class _Found:
     splits: list[_Runs]
 
     def joined(self) -> set[ir.Value | None]:
-        """The first of those runs that are put together, or read by an operator of all rows."""
+        """The first run of each set of runs that is concatenated, or read by an operator of all rows."""
         readers = [operand[0] for group in self.groups if _is_joined(group, self) for operand in group.operands]
         return {*readers, *(runs[0] for _, runs in self.joins)}
 
 
-class JoinRuns(NodePass[_Found]):
-    """The rows of a Split by lengths that are not known, of which each run is multiplied with matrices of its own.
+class BatchExpertProducts(NodePass[_Found]):
+    """Equal operators on the runs of a Split by unknown lengths become one operator on all rows, as where experts have runs of tokens.
 
     1. Nodes of the same operator, one for each run, end in a Concat of all runs in their order, and nothing else reads them.
     2. Elementwise operators, and sums and views that keep the rows, are computed of all rows at once, where their other operands are
@@ -86,8 +86,8 @@ class JoinRuns(NodePass[_Found]):
 
     phase = Phase.FUSE
     operators = frozenset({"Split"})
-    after = (SelectExperts, SelectExpertTerms, SelectPlaces)
-    forms = "The same operator for each run of rows"
+    after = (SelectExperts, SelectExpertTerms, SelectCapacitySlots)
+    forms = "Equal operators for the rows of each expert"
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Found | None:
         found = _Reader(node).found() if _is_by_lengths(node) else None
@@ -128,7 +128,7 @@ class _Reader:
         self._joins: dict[ir.Node, _Runs] = {}
 
     def found(self) -> _Found | None:
-        """All that is computed of the runs; None where other nodes read them."""
+        """The operators that compute the runs; None where other nodes read them."""
         source, lengths = self._split.inputs[:2]
         if source is None or lengths is None or self._count < _FEWEST:
             return None
@@ -155,7 +155,7 @@ class _Reader:
             self._runs[runs[0]], self._whole[runs[0]] = runs, split.inputs[0]
 
     def _readers(self) -> Iterator[ir.Value]:
-        """Add the readers of all runs; gives the first of those runs of which a reader is not understood."""
+        """Add the readers of all runs, and yield the first of the runs whose readers are not understood."""
         for first, runs in [*self._runs.items()]:
             every = [[*value.uses()] for value in runs]
             if any(len(uses) != len(every[0]) for uses in every):
@@ -181,7 +181,7 @@ class _Reader:
         return True
 
     def _group(self, nodes: Sequence[ir.Node]) -> _Group | None:
-        """Nodes as a group, if they are alike and compute each row by itself."""
+        """Read nodes as a group, if they are alike and compute each row by itself."""
         first = nodes[0]
         if any(not _are_alike(first, node) for node in nodes) or len({*nodes}) != len(nodes):
             return None
@@ -250,7 +250,7 @@ def _are_matrices(values: Sequence[ir.Value | None]) -> bool:
 
 
 def _is_for_each_row(value: ir.Value | None, rank: int) -> bool:
-    """Whether a value is the same for each row of so many axes."""
+    """Whether a value is the same for each row of a tensor of this rank."""
     if value is None:
         return True
     dims = dims_of(value)
@@ -288,7 +288,7 @@ def _side_by_side(groups: Sequence[_Group]) -> list[list[_Group]]:
 
 
 class _Writer:
-    """Writes what is computed of runs, in the order of the graph, each in front of the last node whose place it takes."""
+    """Writes the groups in the order of the graph, each in front of the last node that it replaces."""
 
     def __init__(self, editor: GraphEditor, found: _Found) -> None:
         self._editor, self._found = editor, found
@@ -298,7 +298,7 @@ class _Writer:
         self._written: set[ir.Node] = set()
 
     def write(self) -> None:
-        """Write everything, and discard what was there."""
+        """Write all groups, and discard the nodes that they replace."""
         place = {node: number for number, node in enumerate(self._editor.nodes())}
         last = {group.first: max(group.nodes, key=place.__getitem__) for group in self._found.groups}
         groups = sorted(self._found.groups, key=lambda group: place[last[group.first]])
@@ -325,7 +325,7 @@ class _Writer:
             self._for_each_run(at, group)
 
     def _dims(self, group: _Group, columns: int | None = None) -> Dims:
-        """The dimensions of what a group makes of all rows."""
+        """The dimensions of the result of a group for all rows."""
         others = (dims_of(group.made[0]) or ())[1:]
         return labelled((self._found.rows, *(others if columns is None else (*others[:-1], columns))))
 
@@ -351,7 +351,7 @@ class _Writer:
     def _products(self, at: InsertionPoint, beside: Sequence[_Group]) -> None:
         """The products of each run with several matrices as one, whose columns are split for all runs at once."""
         runs = self._of_runs(at, beside[0].operands[0])
-        sizes = [_columns(group) for group in beside]
+        sizes = [_expert_gates(group) for group in beside]
         matrices = zip(*(group.operands[1] for group in beside), strict=True)
         inner = (dims_of(beside[0].made[0]) or ())[1:-1]
         made = []
@@ -376,6 +376,6 @@ class _Writer:
         return self._editor.derived(first, tensor, "_".join(["beside", *(str(other.name) for other in matrices[1:])]))
 
 
-def _columns(group: _Group) -> int:
+def _expert_gates(group: _Group) -> int:
     """The columns of the matrices of a group of products."""
     return int(str((dims_of(group.operands[1][0]) or ())[1]))

@@ -1,4 +1,4 @@
-"""`OrderFeatures`: weights take the order in which axes are flattened to features, in the place of a Transpose."""
+"""`AbsorbTransposes`: Transposes of axes that are flattened to features are absorbed into constant weights."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from jax2onnx_graph.rewrite.patterns import permutation_of
 from jax2onnx_graph.rewrite.permutations import inverse
 from jax2onnx_graph.weights.absent import computed
 
-__all__ = ["OrderFeatures"]
+__all__ = ["AbsorbTransposes"]
 
 _MOST_VALUES = 32  # that are followed from one Transpose
 
 
-class OrderFeatures(GraphPass):
+class AbsorbTransposes(GraphPass):
     """Remove Transposes of axes that are flattened to features, or that features are split into.
 
     The *features* are values whose last axis may be in any order, because all that makes and reads them can be adapted:
@@ -33,7 +33,7 @@ class OrderFeatures(GraphPass):
        operators may stand between the two.
     3. The rows of constant weights that features are multiplied by, in MatMul or Gemm, are ordered anew; so are the columns,
        and the bias, of weights that make features.
-    4. So is what elementwise operators between them have for each feature.
+    4. So are the constants of each feature in elementwise operators between them.
 
     A large weight with other readers stays as it is, and so does everything then. Weights are ordered when the model is written.
     """
@@ -43,9 +43,9 @@ class OrderFeatures(GraphPass):
     def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes():
             for view, features in ((_join(node), node.outputs[:1]), (_split(node), node.inputs[:1])):
-                region = None if view is None else _Region(editor, view.order)
-                if region is not None and features[0] is not None and region.gather(features[0]):
-                    region.apply()
+                reordered = None if view is None else _ReorderedFeatures(editor, view.order)
+                if reordered is not None and features[0] is not None and reordered.gather(features[0]):
+                    reordered.apply()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _View:
     order: Array
 
 
-class _Region:
+class _ReorderedFeatures:
     """Connected values whose features are ordered anew.
 
     Attributes:
@@ -124,7 +124,7 @@ class _Region:
         return self._is_elementwise(user, stack)
 
     def _is_elementwise(self, node: ir.Node, stack: list[ir.Value]) -> bool:
-        """Whether a node computes each feature from the same feature of its operands, which join the region then."""
+        """Whether a node computes each feature from the same feature of its operands, which join the reordered features then."""
         if node not in self._nodes:
             elementwise = facts_of(node.op_type).elementwise
             operands = range(1 if elementwise is Elementwise.UNARY else len(node.inputs))
