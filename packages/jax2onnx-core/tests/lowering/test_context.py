@@ -18,7 +18,8 @@ def test_every_member_says_what_it_does(name):
 
 
 def test_fresh_names_are_each_of_their_own():
-    rules, names = Rules(overrides=True), []
+    rules = Rules(overrides=True)
+    names: list[str] = []
 
     @rules.lower("tanh")
     def tanh(ctx, x, **_):

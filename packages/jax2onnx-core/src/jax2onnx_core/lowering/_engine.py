@@ -113,15 +113,15 @@ class Engine:
                 return self._missing(operation, eqn)
             results = self._accept(operation, operands, lowered)
         except _compat.inconclusive_dimension_error as error:
-            raise undecided(error, self._symbols, self._place_of(eqn)) from error
+            raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
             raise
         except Exception as error:
-            raise located(error, *self.lowered_by(ctx), self._place_of(eqn)) from error
+            raise located(error, *self.lowered_by(ctx), self.place_of(eqn)) from error
         self.lowered(ctx, index, eqn, operands, results)
         return results
 
-    def _place_of(self, eqn: Equation) -> str:
+    def place_of(self, eqn: Equation) -> str:
         """The user's line of an equation; the exported callable where it has none."""
         return _compat.user_frame(eqn.source_info) or self._place
 
@@ -140,7 +140,7 @@ class Engine:
     def _missing(self, operation: Operation, eqn: Equation) -> list[Value]:
         """Stand-ins for the results of a primitive that nobody lowers, so that all such primitives are found."""
         declared = self._registry.unsupported.get(operation.name)
-        self.log.missing(operation.name, self._place_of(eqn), declared)
+        self.log.missing(operation.name, self.place_of(eqn), declared)
         return [self.state.new_value("unsupported", *physical_type(aval)) for aval in operation.avals_out]
 
     def lowered_by(self, ctx: Context) -> tuple[str, str | None, str]:
