@@ -290,7 +290,7 @@ def types(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation into site/, check its links, run its code blocks."""
     # ruff lays the signatures out
-    install_workspace(session, "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF)
+    install_workspace(session, "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF, *BUILD_TOOLS)
     for table in ("coverage_table.py", "gallery.py"):
         run_script(session, TOOLS / table)
     session.run("python", "-m", "pytest", "-q", str(TOOLS / "check_docs.py"), *session.posargs)

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.metadata
 import importlib.util
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import types
+import zipfile
 from pathlib import Path
 
 import layer_operations
@@ -58,6 +62,21 @@ def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for match in BLOCK.finditer(text):
         line = text[: match.start(1)].count("\n")
         exec(compile("\n" * line + match[1], str(page), "exec"), namespace)
+
+
+def test_the_project_file_of_the_page_for_plugin_authors_builds_a_plugin(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "plugin-authors.md").read_text()
+    [project] = re.findall(r"^```toml\n(\[build-system\].*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "pyproject.toml").write_text(project)
+    source = ROOT / "tests-integration" / "third-party" / "src" / "jax2onnx_ripple"
+    shutil.copytree(source, tmp_path / "src" / "jax2onnx_ripple", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", tmp_path], check=True)
+    [wheel] = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(tmp_path / "installed")
+    [found] = importlib.metadata.distributions(path=[str(tmp_path / "installed")])
+    [entry] = found.entry_points.select(group="jax2onnx")
+    assert (tmp_path / "installed" / f"{entry.value.replace('.', '/')}.py").exists()
 
 
 def public_names() -> set[str]:

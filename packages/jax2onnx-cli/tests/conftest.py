@@ -33,6 +33,10 @@ def double(x):
     return 2 * x
 
 
+def not_finite(x):
+    return x * jnp.nan
+
+
 def tail(x):
     return x[1:] + x.shape[0]
 

@@ -21,6 +21,14 @@ BRANCHES = model(
     "g (bool p, float[B] x) => (float[B] y) { y = If (p) <then_branch = t () => (float[B] a) { a = Exp(x) },"
     " else_branch = e () => (float[B] b) { b = Neg(x) }> }"
 )
+GATHERED = model("g (float[B,4] x, int64[2] i) => (float[B,2] z) { z = Gather<axis=1>(x, i) }")
+LEAKY = model("g (float[B] x) => (float[B] z) { y = LeakyRelu<alpha=0.1>(x) z = LeakyRelu<alpha=0.2>(y) }")
+PERMUTED = model("g (float[B,4] x) => (float[4,B] z) { z = Transpose<perm=[1, 0]>(x) }")
+UNUSED = model("g (float[B] x, float[B] y) => (float[B] z) { z = Exp(x) }")
+UNUSED_INSIDE = model(
+    """g (float[B] x) => (float[B] y) { y = my.f(x, x) }
+    <domain: "my", opset_import: ["" : 23]> f (a, c) => (b) { b = Exp(a) }"""
+)
 COPY = model("g (float[B] x) => (float[B] x) { }")
 CALL = model(
     """g (float[B] x) => (float[B] y) { y = my.f(x) }
@@ -47,6 +55,14 @@ CALL = model(
         (CALL, expect_graph("Exp -> Neg", search_functions=True)),
         (CHAIN, expect_graph("MatMul", at_most=3)),
         (COPY, expect_graph(match="exact")),
+        (GATHERED, expect_graph(attrs={"Gather": {"axis": 1}})),
+        (PERMUTED, expect_graph(attrs={"Transpose": {"perm": (1, 0)}})),
+        (SCALAR, expect_graph(attrs={"ReduceSum": {"keepdims": 0, "noop_with_empty_axes": None}})),
+        (LEAKY, expect_graph(attrs={"LeakyRelu": {}})),
+        (CHAIN, expect_graph(no_unused_inputs=True)),
+        (BRANCHES, expect_graph(no_unused_inputs=True)),
+        (COPY, expect_graph(no_unused_inputs=True)),
+        (UNUSED_INSIDE, expect_graph(no_unused_inputs=True)),
     ],
 )
 def test_what_is_there_matches(graph, expectation):
@@ -68,6 +84,17 @@ def test_what_is_there_matches(graph, expectation):
         (DIAMOND, expect_graph("Exp -> Neg -> Add", match="exact"), "no path names: Abs:Bx4"),
         (BRANCHES, expect_graph("Exp"), "there is no Exp"),
         (CHAIN, expect_graph(at_most=2), "Expected at most 2 operators, found 3."),
+        (GATHERED, expect_graph(attrs={"Gather": {"axis": 0}}), "Gather:Bx2 → z has axis=1, not axis=0."),
+        (CHAIN, expect_graph(attrs={"Relu": {"alpha": 1.0}}), "Relu:Bx3 → b has no alpha, not alpha=1."),
+        (GATHERED, expect_graph(attrs={"Gather": {"axis": None}}), "Gather:Bx2 → z has axis=1, not no axis."),
+        (LEAKY, expect_graph(attrs={"LeakyRelu": {"alpha": 0.1}}), "LeakyRelu:B → z has alpha=0.2, not alpha=0.1."),
+        (CHAIN, expect_graph(attrs={"Gather": {"axis": 0}}), "Expected attributes of Gather, found no such operator."),
+        (UNUSED, expect_graph(no_unused_inputs=True), "The input 'y' is not used."),
+        (
+            UNUSED_INSIDE,
+            expect_graph(search_functions=True, no_unused_inputs=True),
+            "The input 'c' of my.f is not used.",
+        ),
     ],
 )
 def test_a_difference_is_shown_with_the_graph(graph, expectation, message):
@@ -87,6 +114,13 @@ def test_two_equal_operators_need_two_places_in_an_exact_match():
 def test_a_dimension_that_is_an_expression_is_matched_as_text():
     graph = model('g (float["2*T + 1",4] x) => (float["2*T + 1",4] y) { y = Exp(x) }')
     match_graph(graph, expect_graph("Exp:2*T + 1x4"))
+
+
+def test_an_attribute_in_float32_is_compared_as_such():
+    stored = ir.from_proto(ir.to_proto(LEAKY))
+    with pytest.raises(GraphMismatchError) as failure:
+        match_graph(stored, expect_graph(attrs={"LeakyRelu": {"alpha": 0.2}}))
+    assert str(failure.value).startswith("LeakyRelu:B → y has alpha=0.1, not alpha=0.2.\nThe graph:")
 
 
 def test_an_empty_step_is_refused():

@@ -63,6 +63,16 @@ def test_inputs_are_those_of_the_file(jax2onnx, exported, name, specs, options):
     assert f"computes what models.py:{name} does" in outcome.out
 
 
+@pytest.mark.parametrize("command", ["export", "verify"])
+def test_of_numbers_that_are_not_finite_nothing_is_claimed(jax2onnx, exported, command):
+    arguments = [exported("not_finite", "f32[3]"), "models.py:not_finite"]
+    arguments = arguments if command == "verify" else [*arguments[1:], "-i", "f32[3]", "--verify"]
+    outcome = jax2onnx(command, *arguments)
+    assert "It is not known whether " in outcome.out
+    assert "that were compared is finite" in outcome.out
+    assert jax2onnx(command, *arguments, "--json").data["largest_difference"] is None
+
+
 def test_states_are_named_again(jax2onnx, exported):
     file = exported("step", "f32[3]", "f32[3]", options=("--states", "0=1"))
     assert jax2onnx("verify", file, "models.py:step", "--states", "0=1", "--json").data["largest_difference"] < 1e-6

@@ -17,6 +17,24 @@ def test_every_member_says_what_it_does(name):
     assert inspect.getdoc(inspect.getattr_static(Context, name))
 
 
+def test_fresh_names_are_each_of_their_own():
+    rules = Rules(overrides=True)
+    names: list[str] = []
+
+    @rules.lower("tanh")
+    def tanh(ctx, x, **_):
+        names.extend(ctx.fresh_name("sum") for _ in range(2))
+        return ctx.op.Tanh(x)
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(rules)
+
+    to_onnx(jax.lax.tanh, [("B",)], plugins=[Plugin()])
+    assert names == ["sum", "sum_1"]
+
+
 def test_a_rule_can_hand_its_context_to_a_helper_of_builders():
     rules = Rules(overrides=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import types
@@ -131,6 +132,29 @@ def test_the_error_of_what_is_missing_names_the_reasons_of_its_rules():
     orphan.def_abstract_eval(lambda x: x)
     with pytest.raises(errors.UnsupportedError, match=r"orphan: once, at .*\. Its rules declined: the moon is full"):
         to_onnx(orphan.bind, [(3,)], plugins=[with_rule(decline, "orphan")])
+
+
+@pytest.mark.parametrize("wrap", [lambda bind: bind, jax.jit, lambda bind: functools.partial(jax.jit(bind))])
+def test_the_error_of_what_is_missing_names_a_callable_that_is_in_no_line_of_the_user(wrap):
+    orphan = jax.extend.core.Primitive("orphan")
+    orphan.def_abstract_eval(lambda x: x)
+    place = "orphan: once, at the exported callable, Primitive.bind of 'orphan'\n"
+    with pytest.raises(errors.UnsupportedError, match=place):
+        to_onnx(wrap(orphan.bind), [(3,)])
+
+
+def test_the_error_of_a_rule_names_a_callable_that_is_in_no_line_of_the_user():
+    def fails(ctx, x, **_):
+        raise ZeroDivisionError
+
+    with pytest.raises(errors.RuleError, match=r"for the equation at the exported callable, tanh\.$"):
+        to_onnx(jnp.tanh, [(3,)], plugins=[with_rule(fails, "tanh")])
+
+
+def test_the_error_of_an_open_dimension_names_a_callable_that_is_in_no_line_of_the_user():
+    reshape = functools.partial(jnp.reshape, shape=(4, -1))
+    with pytest.raises(errors.UndecidedDimensionError, match="should be 0, at the exported callable, reshape"):
+        to_onnx(reshape, [("B", 3)])
 
 
 # -- composites ------------------------------------------------------------------------------------------

@@ -64,6 +64,11 @@ def test_a_wrong_rule_is_found_with_its_line_and_its_distribution():
     assert "Compared before it: 1, all close. After it: 1, of which 1 differ." in text
 
 
+def test_a_wrong_rule_for_a_callable_that_is_in_no_line_of_the_user_names_it():
+    found = to_onnx(jnp.tanh, [(3,)], plugins=with_rule(wrong_tanh)).bisect(np.ones(3, np.float32))
+    assert "  line        the exported callable, tanh\n" in str(found)
+
+
 def test_a_call_that_computes_something_else_than_its_trace_is_found():
     factor = [2.0]
     program = to_onnx(lambda x: jnp.tanh(x) * factor[0], [(3, 4)])

@@ -45,6 +45,13 @@ def test_what_verification_found_is_kept_and_shown(program, tmp_path):
     assert [error.where for error in program.verified] == ["B = 2"]
 
 
+def test_outputs_without_finite_numbers_are_not_shown_as_verified(tmp_path):
+    weight = np.full((4, 2), np.nan, np.float32)
+    broken = to_onnx(lambda x: (x @ weight, x), [("B", 4)])
+    broken.verify(sizes=[{"B": 1}, {"B": 4}])
+    assert "not verified no number of output_0 is finite" in text_of(broken.save_report(tmp_path / "report.html"))
+
+
 class Wrong:
     """A plugin with a rule that is wrong."""
 

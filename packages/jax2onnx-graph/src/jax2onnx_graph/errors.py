@@ -34,7 +34,7 @@ class RuleError(ConversionError):
     is_located = False
 
 
-def located(error: Exception, primitive: str, rule: str | None, owner: str, line: str | None) -> Exception:
+def located(error: Exception, primitive: str, rule: str | None, owner: str, place: str) -> Exception:
     """An error that was raised in a lowering rule as one that names the rule and the user's line.
 
     Args:
@@ -42,14 +42,14 @@ def located(error: Exception, primitive: str, rule: str | None, owner: str, line
       primitive: the primitive that was lowered.
       rule: the name of the rule; None where it is not known.
       owner: the distribution that the rule is from.
-      line: the user's line of the equation, if it has one.
+      place: the user's line of the equation, or what else says where it is.
     """
     if isinstance(error, Jax2OnnxError) and not (isinstance(error, RuleError) and not error.is_located):
         return error
     what = f"{error}" if isinstance(error, RuleError) else f"{type(error).__name__}: {error}."
-    place = "" if rule is None else f" ({rule})"
+    name = "" if rule is None else f" ({rule})"
     result = RuleError(
-        f"Lowering {primitive!r} failed: {what} The rule is by {owner}{place}, for the equation at {line or 'an unknown line'}."
+        f"Lowering {primitive!r} failed: {what} The rule is by {owner}{name}, for the equation at {place}."
     )
     result.is_located = True
     return result

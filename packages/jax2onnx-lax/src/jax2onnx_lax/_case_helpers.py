@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from jax2onnx_core.plugins.cases import CaseRun, Check, ExpectGraph, Precision, expect_graph
-from jax2onnx_graph import ir
+from jax2onnx_core.plugins.cases import ExpectGraph, Precision, expect_graph
 from jax2onnx_graph.build.builder import DtypeLike
 
-__all__ = ["ASSUME_FINITE", "CLOSE", "Expect", "Fn", "Values", "at_most", "only_once", "with_attributes"]
+__all__ = ["ASSUME_FINITE", "CLOSE", "Expect", "Fn", "Values", "at_most", "only_once"]
 
 #: `Case.options` of a case about what a model leaves out where no number is NaN or infinite.
 ASSUME_FINITE: Mapping[str, Sequence[str]] = {"assume": ["finite"]}
@@ -40,14 +39,3 @@ def at_most(operators: int, **counts: int) -> ExpectGraph:
     Control flow that is not counted must be absent: `at_most(40)` is straight-line code, `at_most(40, Scan=1)` has one loop.
     """
     return expect_graph(counts={"If": 0, "Loop": 0, "Scan": 0, **counts}, at_most=operators)
-
-
-def with_attributes(operator: str, **attributes: float | str | Sequence[int | str]) -> Check:
-    """`Case.check` of a case whose model has this operator once, with these attributes."""
-
-    def check(model: ir.Model, run: CaseRun) -> None:
-        [node] = [node for node in model.graph if node.op_type == operator]
-        found = {name: node.attributes[name].value for name in attributes if name in node.attributes}
-        assert found == attributes, f"{operator} has the attributes {found}, not {attributes}"
-
-    return check

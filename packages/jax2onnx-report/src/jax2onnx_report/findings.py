@@ -21,6 +21,7 @@ class VerifiedOutput:
       scale: the size of an ordinary number of the output.
       allowed: the absolute difference that is allowed of every element.
       detail: how many elements differ by more, and the first of them; empty if none does.
+      is_known: whether the comparison says something: a number that the output should have is finite, or it has none.
     """
 
     output: str
@@ -29,6 +30,7 @@ class VerifiedOutput:
     scale: float
     allowed: float
     detail: str
+    is_known: bool
 
     @property
     def is_close(self) -> bool:

@@ -125,8 +125,8 @@ def test_the_page_shows_what_the_model_consists_of():
 def test_the_page_shows_what_became_of_the_function():
     lowered = {("tanh", "rule"): 1}, {("tanh", "the moon is full"): 1}, ["The plugin acme failed: no licence."]
     errors = [
-        VerifiedOutput("y", "B = 1", 1e-7, 2.0, 2e-4, ""),
-        VerifiedOutput("y", "B = 7", 0.5, 2.0, 2e-4, "3 of 28 elements differ"),
+        VerifiedOutput("y", "B = 1", 1e-7, 2.0, 2e-4, "", True),
+        VerifiedOutput("y", "B = 7", 0.5, 2.0, 2e-4, "3 of 28 elements differ", True),
     ]
     model = model_of()
     for node in model.graph:
@@ -154,7 +154,9 @@ def test_names_are_text_wherever_they_stand():
     model.graph.initializers["w"].name = evil
     html = report_page(
         model,
-        Findings(standard_target, {}, {(evil, evil): 1}, [evil], [VerifiedOutput(evil, evil, 1, 1, 1, evil)], evil, {}),
+        Findings(
+            standard_target, {}, {(evil, evil): 1}, [evil], [VerifiedOutput(evil, evil, 1, 1, 1, evil, True)], evil, {}
+        ),
     )
     assert "<script>alert" not in html
     found = Page(html)

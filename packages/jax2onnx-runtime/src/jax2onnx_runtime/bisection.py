@@ -28,7 +28,7 @@ class EquationSource:
       operation: the primitive, or the name of the call.
       lowered_by: the rule or decomposition, "module:function"; None for an operation that stands for other equations.
       owner: the distribution that it is of; empty where there is no equation.
-      line: the user's line, "file:line (function)"; None where there is none.
+      line: the user's line, "file:line (function)", or what else says where it is; None where that is not known.
       module: the path of the part of the model; empty outside of named scopes.
     """
 

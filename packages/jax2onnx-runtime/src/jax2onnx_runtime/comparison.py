@@ -38,6 +38,7 @@ class Comparison:
       scale: the size of an ordinary number.
       allowed: the absolute difference that is allowed of every element.
       detail: how many elements differ and the first of them; empty if all are close.
+      is_known: whether the comparison says something: a wanted number is finite, or there are no numbers.
     """
 
     is_close: bool
@@ -45,6 +46,7 @@ class Comparison:
     scale: float
     allowed: float
     detail: str
+    is_known: bool
 
 
 def compare(
@@ -72,13 +74,15 @@ def compare(
         allowed = rtol * max(scale, 1e-30) if atol is None else atol
         close = np.isclose(computed, exact, rtol=rtol, atol=allowed, equal_nan=True)
     largest = float(distance[np.isfinite(distance)].max(initial=0.0))
+    is_known = bool(np.isfinite(exact).any()) or not exact.size
     if close.all():
-        return Comparison(True, largest, scale, allowed, "")
+        return Comparison(True, largest, scale, allowed, "", is_known)
     index = tuple(int(i) for i in np.argwhere(~close)[0])
     return Comparison(
         False, largest, scale, allowed,
         f"{int((~close).sum())} of {close.size} elements, largest difference {largest:.3g}; the first is at {index}: "
         f"{got[index]!r} instead of {want[index]!r}",
+        is_known,
     )  # fmt: skip
 
 
@@ -93,6 +97,7 @@ class OutputError:
       scale: the size of an ordinary number of the output.
       allowed: the absolute difference that is allowed of every element.
       detail: how many elements differ by more, and the first of them; empty if none does.
+      is_known: whether the comparison says something: a wanted number is finite, or there are no numbers.
     """
 
     output: str
@@ -101,6 +106,7 @@ class OutputError:
     scale: float
     allowed: float
     detail: str
+    is_known: bool
 
     @property
     def is_close(self) -> bool:
@@ -135,7 +141,7 @@ def output_error(
     if want.shape != got.shape:
         raise VerificationError(f"Output {name!r} has shape {got.shape} instead of {want.shape}, at {where}.")
     found = compare(got, want, rtol=rtol, atol=atol)
-    return OutputError(name, where, found.largest, found.scale, found.allowed, found.detail)
+    return OutputError(name, where, found.largest, found.scale, found.allowed, found.detail, found.is_known)
 
 
 def random_array(

@@ -87,6 +87,11 @@ class Verification(float):
         return _verification, (self.errors, self.accuracy, self.has_tolerance)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the comparison says something: a number that was compared is finite, or there were none."""
+        return not math.isnan(self)
+
+    @property
     def runs(self) -> list[str]:
         """The runs, as messages describe them: "B = 3"."""
         return list(dict.fromkeys(one.where for one in self.errors))

@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.plugins.cases import ExpectGraph
+from jax2onnx_core.plugins.expectations import AttributeValue
 
 __all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text", "show_graph"]
 
@@ -31,7 +33,11 @@ class PathNode(NamedTuple):
 def match_graph(model: ir.Model, expected: ExpectGraph) -> None:
     """Raise `GraphMismatchError` unless the model has the expected structure."""
     nodes = [n for n in _nodes(model, everywhere=expected.search_functions) if n.op_type != "Constant"]
-    problems = [*_count_problems(nodes, expected), *_path_problems(nodes, expected)]
+    problems = [
+        *_count_problems(nodes, expected), *_path_problems(nodes, expected), *_attribute_problems(nodes, expected.attrs)
+    ]  # fmt: skip
+    if expected.no_unused_inputs:
+        problems += _unused_inputs(model, everywhere=expected.search_functions)
     if problems:
         raise GraphMismatchError("\n".join([*problems, "The graph:", show_graph(nodes)]))
 
@@ -84,6 +90,47 @@ def _count_problems(nodes: Sequence[ir.Node], expected: ExpectGraph) -> Iterator
             yield f"Expected no {operator}, found {counts[operator]}."
     if expected.at_most is not None and len(nodes) > expected.at_most:
         yield f"Expected at most {expected.at_most} operators, found {len(nodes)}."
+
+
+# Attributes and inputs.
+
+
+def _attribute_problems(
+    nodes: Sequence[ir.Node], expected: Mapping[str, Mapping[str, AttributeValue]]
+) -> Iterator[str]:
+    for operator, attributes in expected.items():
+        found = [node for node in nodes if operator_name(node) == operator]
+        if not found:
+            yield f"Expected attributes of {operator}, found no such operator."
+        for node, (name, wanted) in itertools.product(found, attributes.items()):
+            value = node.attributes[name].value if name in node.attributes else None
+            if not _is_value(value, wanted):
+                shown = f"{operator}:{shape_text(node.outputs[0])} → {node.outputs[0].name}"
+                yield f"{shown} has {_attribute_text(name, value)}, not {_attribute_text(name, wanted)}."
+
+
+def _is_value(value: object, wanted: AttributeValue) -> bool:
+    """Whether an attribute has a value; numbers that are no integers are compared in float32, as ONNX stores them."""
+    if isinstance(value, float) and isinstance(wanted, int | float):
+        return np.float32(value) == np.float32(wanted)
+    if isinstance(value, Sequence) and isinstance(wanted, Sequence) and not isinstance(value, str):
+        return len(value) == len(wanted) and all(map(_is_value, value, wanted))
+    return value == wanted
+
+
+def _attribute_text(name: str, value: object) -> str:
+    """`axis=1`, or `no axis` for None."""
+    return f"no {name}" if value is None else f"{name}={f'{value:.7g}' if isinstance(value, float) else repr(value)}"
+
+
+def _unused_inputs(model: ir.Model, *, everywhere: bool) -> Iterator[str]:
+    for value in model.graph.inputs:
+        if not value.uses() and not value.is_graph_output():
+            yield f"The input {value.name!r} is not used."
+    for function in model.functions.values() if everywhere else ():
+        for value in function.inputs:
+            if not value.uses() and not value.is_graph_output():
+                yield f"The input {value.name!r} of {function.domain}.{function.name} is not used."
 
 
 # Paths.

@@ -94,7 +94,7 @@ def command(
         "file": str(path),
         "files": [*map(str, files)],
         "model": summarize(program.model).as_dict(),
-        "largest_difference": found,
+        "largest_difference": found if found is not None and found.is_known else None,
     }
     return Result(f"{program!r}\n{_text(found, quantize)}written to {', '.join(map(str, files))}", data)
 
@@ -123,4 +123,9 @@ def _text(found: Verification | None, quantize: Mode | None) -> str:
         return ""
     if quantize is not None:
         return f"{found}\n"
-    return "\n".join([f"equal to JAX; the largest difference is {found:.3g}", *found.notes, ""])
+    text = (
+        f"equal to JAX; the largest difference is {found:.3g}"
+        if found.is_known
+        else "It is not known whether this is equal to JAX."
+    )
+    return "\n".join([text, *found.notes, ""])

@@ -33,8 +33,9 @@ def command(terminal: Terminal, *, request: Request, file: Path, comparison: Com
     program = program_of_file(terminal, file, request)
     with terminal.working(f"verifying {file}"):
         found = program.verify(**comparison)
-    text = f"{file} computes what {request.subject} does; the largest difference is {found:.3g}"
+    claim = f"{file} computes what {request.subject} does"
+    text = f"{claim}; the largest difference is {found:.3g}" if found.is_known else f"It is not known whether {claim}."
     return Result(
         "\n".join([text, *found.notes]),
-        {"file": str(file), "object": request.subject, "largest_difference": found},
+        {"file": str(file), "object": request.subject, "largest_difference": found if found.is_known else None},
     )

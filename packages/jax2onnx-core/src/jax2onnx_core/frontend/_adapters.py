@@ -12,6 +12,7 @@ from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core.frontend._containers import Containers
 from jax2onnx_core.frontend._model_search import AbsentPaths, Copies, ModelSearch
+from jax2onnx_core.frontend.python_functions import name_of
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import struct
 from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, imported_class
@@ -44,6 +45,11 @@ class AdaptedCallable:
     _containers: Containers
     _stateful: Mapping[int, AdaptedStates] = dataclasses.field(default_factory=dict)
     state_keyword: str = ""
+
+    @property
+    def place(self) -> str:
+        """The callable, as messages say it in the place of a line where a computation is in no line of the user."""
+        return f"the exported callable, {name_of(self.called)}"
 
     @functools.cached_property
     def owners(self) -> dict[str, str]:

@@ -99,9 +99,9 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
             if not is_about_a_symbol(error):
-                _advise(error, inputs)
+                _advise(error, inputs, adapted.place)
                 raise
-            raise undecided(error, inputs.symbols) from error
+            raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
         except ValueError as error:
             _advise_on_mesh(error, inputs)
             raise
@@ -175,8 +175,11 @@ _NEEDS_VALUE = {
 }
 
 
-def _advise(error: Exception, inputs: Inputs) -> None:
-    """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so."""
+def _advise(error: Exception, inputs: Inputs, place: str) -> None:
+    """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so.
+
+    `place` is where an error arose that is in no line of the user.
+    """
     if jax.ShapeDtypeStruct.__name__ in str(error):
         error.add_note(
             "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
@@ -195,7 +198,7 @@ def _advise(error: Exception, inputs: Inputs) -> None:
         )
     for kind, advice in _NEEDS_VALUE.items():
         if isinstance(error, kind):
-            error.add_note(f"{advice} It is at {place_of(error)}")
+            error.add_note(f"{advice} It is at {place_of(error, place)}")
             break
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
     if numbers and isinstance(error, jax.errors.ConcretizationTypeError):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import jax.extend.core
 from jax2onnx_graph.errors import InputError, PluginError
 
 __all__ = [
-    "Dispatching", "bound_parameters", "closed_over", "copied", "dispatching_code", "function_behind", "parameter_names", "rebuilt", "used_globals",
+    "Dispatching", "bound_parameters", "closed_over", "copied", "dispatching_code", "function_behind", "name_of", "parameter_names", "rebuilt", "used_globals",
 ]  # fmt: skip
 
 
@@ -45,7 +47,7 @@ def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str,
         bound = signature.bind(*range(count), **dict.fromkeys(kwargs))
     except TypeError as error:
         raise InputError(
-            f"The function {_name_of(fn)}{signature} cannot be called with {count} positional inputs"
+            f"The function {name_of(fn)}{signature} cannot be called with {count} positional inputs"
             f"{' and keywords ' + ', '.join(kwargs) if kwargs else ''}: {error}."
         ) from None
     names: list[str] = []
@@ -65,7 +67,13 @@ def parameter_names(fn: Callable[..., object]) -> list[str]:
         return []
 
 
-def _name_of(fn: Callable[..., object]) -> str:
+def name_of(fn: Callable[..., object]) -> str:
+    """A callable as messages name it: by its own qualified name, or by the class of an object."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    fn = inspect.unwrap(fn)
+    if isinstance(fn, types.MethodType) and isinstance(fn.__self__, jax.extend.core.Primitive):
+        return f"{fn.__qualname__} of {fn.__self__.name!r}"
     return fn.__qualname__ if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn).__name__
 
 

@@ -50,7 +50,7 @@ class Engine:
 
     def __init__(
         self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[Hashable, str], snapshots: ArraySnapshots,
-        *, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
+        *, place: str, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
     ) -> None:  # fmt: skip
         notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
         self.state = ModelState(
@@ -60,6 +60,7 @@ class Engine:
         self._symbols = symbols
         self.log = LoweringLog()
         self._registry = registry
+        self._place = place
         self._provenance = provenance
         self._functions = FunctionTable(self.state)
         self._dispatcher = Dispatcher(registry, self._functions, self.log, self._accept, x64=x64)
@@ -112,13 +113,17 @@ class Engine:
                 return self._missing(operation, eqn)
             results = self._accept(operation, operands, lowered)
         except _compat.inconclusive_dimension_error as error:
-            raise undecided(error, self._symbols, _compat.user_frame(eqn.source_info)) from error
+            raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
             raise
         except Exception as error:
-            raise located(error, *self.lowered_by(ctx), _compat.user_frame(eqn.source_info)) from error
+            raise located(error, *self.lowered_by(ctx), self.place_of(eqn)) from error
         self.lowered(ctx, index, eqn, operands, results)
         return results
+
+    def place_of(self, eqn: Equation) -> str:
+        """The user's line of an equation; the exported callable where it has none."""
+        return _compat.user_frame(eqn.source_info) or self._place
 
     def _accept(self, operation: Operation, operands: Sequence[Value], results: Sequence[object]) -> list[Value]:
         """The results of an operation, checked and labelled; RuleError where they are not those of its avals."""
@@ -135,7 +140,7 @@ class Engine:
     def _missing(self, operation: Operation, eqn: Equation) -> list[Value]:
         """Stand-ins for the results of a primitive that nobody lowers, so that all such primitives are found."""
         declared = self._registry.unsupported.get(operation.name)
-        self.log.missing(operation.name, _compat.user_frame(eqn.source_info), declared)
+        self.log.missing(operation.name, self.place_of(eqn), declared)
         return [self.state.new_value("unsupported", *physical_type(aval)) for aval in operation.avals_out]
 
     def lowered_by(self, ctx: Context) -> tuple[str, str | None, str]:

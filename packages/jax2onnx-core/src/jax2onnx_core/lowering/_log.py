@@ -21,10 +21,10 @@ _INLINE = (
 
 @dataclasses.dataclass
 class Missing:
-    """A primitive without a rule: how often it occurs, the first user line, why it cannot be."""
+    """A primitive without a rule: how often it occurs, where first, why it cannot be."""
 
     count: int
-    location: str | None
+    location: str
     declared: Unsupported | None
 
 
@@ -41,7 +41,7 @@ class LoweringLog:
         self.not_formed: list[NotFormed] = []
         self._ways: list[tuple[str, str]] = []
         self._reasons: list[tuple[str, str]] = []
-        self._missing: list[tuple[str, str | None, Unsupported | None]] = []
+        self._missing: list[tuple[str, str, Unsupported | None]] = []
 
     @property
     def ways(self) -> collections.Counter[tuple[str, str]]:
@@ -69,7 +69,7 @@ class LoweringLog:
         """A rule for the operation declined."""
         self._reasons.append((name, reason))
 
-    def missing(self, name: str, location: str | None, declared: Unsupported | None) -> None:
+    def missing(self, name: str, location: str, declared: Unsupported | None) -> None:
         """No plugin lowers the primitive; `declared` is what one says about that."""
         self._missing.append((name, location, declared))
 
@@ -98,7 +98,7 @@ def missing_lines(log: LoweringLog, family: str, installed: Collection[str]) -> 
     """
     for name, missing in sorted(log.unsupported.items()):
         times = f"{missing.count} times, first" if missing.count > 1 else "once,"
-        line = f"  {name}: {times} at {missing.location or 'an unknown line'}"
+        line = f"  {name}: {times} at {missing.location}"
         reasons = [reason for declined, reason in log.reasons if declined == name]
         supplier = f"jax2onnx-{name.partition('.')[0] if '.' in name else family}"
         if missing.declared is not None:

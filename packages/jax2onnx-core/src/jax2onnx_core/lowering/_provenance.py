@@ -40,7 +40,7 @@ class ProvenanceEngine(Engine):
         calls = {
             k: v for k, v in eqn.params.items() if is_jaxpr(v) and [o.aval for o in open_jaxpr(v)[0].outvars] == types
         }
-        source = EquationSource(*self.lowered_by(ctx), _compat.user_frame(eqn.source_info), ctx.origin.stack)
+        source = EquationSource(*self.lowered_by(ctx), self.place_of(eqn), ctx.origin.stack)
         self.recorder.lowered(index, source, calls, operands, results)
 
 

@@ -15,11 +15,11 @@ from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.definitions import definition_of
 from jax2onnx_graph.optional_forms import attempt
 
-from jax2onnx_core.jax_types import Aval, Function, Jaxpr, Var
-from jax2onnx_core.jaxprs import Dim, is_literal
+from jax2onnx_core.jax_types import Aval, Function, Jaxpr
+from jax2onnx_core.jaxprs import Dim
 from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._scope import Scope, ScopeBuilder
-from jax2onnx_core.lowering.physical import physical_array, physical_type
+from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 
 __all__ = ["Context", "LoweringEngine", "Subgraph"]
@@ -78,6 +78,10 @@ class Context(ScopeBuilder):
         if missing is not None and definition_of(node, self.opset) is None:
             raise Declined(f"{self.target.name} has no {op_type} for {missing}")
         return node
+
+    def fresh_name(self, base: str) -> str:
+        """A name that no other value or node of the model has."""
+        return self._state.names.unique(base)
 
     # -- weights ---------------------------------------------------------------------------------------
 
@@ -175,18 +179,6 @@ class Context(ScopeBuilder):
         if self._state.inline_functions:
             return self.inline(jaxpr, *operands)
         return tuple(self._engine.call_function(self, jaxpr, operands, name, domain))
-
-    # -- parity with the reference documents; rules of this project return their results ---------
-
-    def get_value_for_var(self, var: Var) -> Value:
-        """The constant behind a literal of a nested jaxpr."""
-        if not is_literal(var):
-            raise RuleError("Only literals have a value outside their jaxpr; operands are passed to the rule.")
-        return self.new_constant(physical_array(np.asarray(var.val, var.aval.dtype)))
-
-    def fresh_name(self, base: str) -> str:
-        """A name that no other value or node of the model has."""
-        return self._state.names.unique(base)
 
 
 class Subgraph(Context):

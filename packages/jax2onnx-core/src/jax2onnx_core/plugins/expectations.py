@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-__all__ = ["ExpectGraph", "expect_graph"]
+__all__ = ["AttributeValue", "ExpectGraph", "expect_graph"]
+
+#: A value that an attribute must have; None where the node must not have it.
+AttributeValue = int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +23,8 @@ class ExpectGraph:
     symbols: Mapping[str, int | None]
     search_functions: bool
     at_most: int | None
+    attrs: Mapping[str, Mapping[str, AttributeValue]]
+    no_unused_inputs: bool
 
 
 def expect_graph(
@@ -30,6 +35,8 @@ def expect_graph(
     symbols: Mapping[str, int | None] | None = None,
     search_functions: bool = False,
     at_most: int | None = None,
+    attrs: Mapping[str, Mapping[str, AttributeValue]] | None = None,
+    no_unused_inputs: bool = False,
 ) -> ExpectGraph:
     """The structure that an exported graph must have.
 
@@ -42,14 +49,20 @@ def expect_graph(
       symbols: numbers for the names of dimensions in shapes, None for any.
       search_functions: whether operators inside of ONNX functions and subgraphs count.
       at_most: the largest number of operators, for graphs that are too long to be written down.
+      attrs: operator → the attributes that each node of it must have; there must be one.
+      no_unused_inputs: whether every input of the graph (with `search_functions`, of functions too) must be read.
 
     Raises:
       ValueError: there is no such `match`, or nothing is expected.
     """
     if match not in ("exact", "path"):
         raise ValueError(f"expect_graph: match must be 'exact' or 'path', not {match!r}")
-    if match == "path" and at_most is None and not (paths or counts or absent):
+    if match == "path" and at_most is None and not (paths or counts or absent or attrs or no_unused_inputs):
         raise ValueError(
-            'expect_graph: nothing is expected; give paths, counts, absent, at_most, or match="exact" for no operator'
+            "expect_graph: nothing is expected; give paths, counts, absent, at_most, attrs, no_unused_inputs, "
+            'or match="exact" for no operator'
         )
-    return ExpectGraph(paths, dict(counts or {}), tuple(absent), match, dict(symbols or {}), search_functions, at_most)
+    return ExpectGraph(
+        paths, dict(counts or {}), tuple(absent), match, dict(symbols or {}), search_functions, at_most,
+        {operator: dict(values) for operator, values in (attrs or {}).items()}, no_unused_inputs,
+    )  # fmt: skip

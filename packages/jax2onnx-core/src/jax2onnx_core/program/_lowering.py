@@ -144,7 +144,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     with _compat.default_options(), _compat.without_mesh():
         engine = make(
             plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
-            traced.weight_names, traced.snapshots, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
+            traced.weight_names, traced.snapshots, place=options.adapted.place, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
         )  # fmt: skip
         for name, reason in traced.declined:
             engine.log.declined(name, reason)

@@ -27,8 +27,8 @@ def is_about_a_symbol(error: Exception) -> bool:
     return isinstance(error, _compat.inconclusive_dimension_error) or _DIMENSION in str(error)
 
 
-def undecided(error: Exception, symbols: Symbols, place: str | None = None) -> UndecidedDimensionError:
-    """The error to raise for JAX's `error`, which arose at `place`; by default where its traceback ends."""
+def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimensionError:
+    """The error to raise for JAX's `error`, which arose at `place`."""
     found: set[str] = set()
 
     def show(match: re.Match[str]) -> str:
@@ -45,7 +45,7 @@ def undecided(error: Exception, symbols: Symbols, place: str | None = None) -> U
     if constraint is not None:
         advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
     return UndecidedDimensionError(
-        f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place or place_of(error)}. "
+        f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place}. "
         f"Give {advice}",
         frozenset(found),
     )
@@ -77,10 +77,10 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     return next(filter(decides, candidates), None)
 
 
-def place_of(error: Exception) -> str:
-    """The innermost line of the user's own code."""
+def place_of(error: Exception, otherwise: str) -> str:
+    """The innermost line of the user's own code; `otherwise` where the error arose in none."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _compat.is_user_file(f.filename)]
     if not frames:
-        return "an unknown line"
+        return otherwise
     frame = frames[-1]
     return f"{frame.filename}:{frame.lineno} ({frame.name}): {frame.line}"

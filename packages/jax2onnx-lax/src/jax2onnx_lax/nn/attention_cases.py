@@ -10,19 +10,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Case, expect_graph
-from jax2onnx_core.plugins.cases import Precision
+from jax2onnx_core.plugins.cases import ExpectGraph, Precision
 
-from jax2onnx_lax._case_helpers import at_most, with_attributes
+from jax2onnx_lax._case_helpers import at_most
 
 __all__ = ["cases"]
 
 _attention = jax.nn.dot_product_attention
 _Q, _K, _ONE = ("B", "T", 4, 6), ("B", "S", 4, 6), ("B", "S", 2, 6)
-_3D = expect_graph("Reshape -> Attention -> Reshape", counts={"Reshape": 4, "Attention": 1}, match="exact")
+
+
+def _of_rank_3(**attributes: float) -> ExpectGraph:
+    """The expectation that there is one Attention of heads that are side by side, with these attributes."""
+    return expect_graph(
+        "Reshape -> Attention -> Reshape",
+        counts={"Reshape": 4, "Attention": 1},
+        match="exact",
+        attrs={"Attention": attributes},
+    )
+
+
+_3D, _CAUSAL = _of_rank_3(), _of_rank_3(is_causal=1)
 _MASKED = expect_graph("Where -> Attention -> Reshape", counts={"Reshape": 4}, match="exact")
 # JAX rounds logits to float32 for its softmax, in double precision too.
 _LOOSE: Mapping[Precision, float] = {"f64": 2e-5}
-_CAUSAL = with_attributes("Attention", is_causal=1)
 
 
 def _masked(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
@@ -49,15 +60,14 @@ _NONE_ALLOWED = np.array([[[[True, False, True]], [[False, False, False]]]]).res
 
 cases = [
     _case("attention", _attention, _Q, _K, _K, covers=("nn.attention",), expect=_3D),
-    _case("attention_causal", functools.partial(_attention, is_causal=True), _Q, _Q, _Q, expect=_3D, check=_CAUSAL),
+    _case("attention_causal", functools.partial(_attention, is_causal=True), _Q, _Q, _Q, expect=_CAUSAL),
     _case(
         "attention_causal_fewer_keys",
         functools.partial(_attention, is_causal=True),
         _Q,
         _K,
         _K,
-        expect=_3D,
-        check=_CAUSAL,
+        expect=_CAUSAL,
     ),
     _case(
         "attention_scaled",
@@ -65,8 +75,7 @@ cases = [
         _Q,
         _K,
         _K,
-        expect=_3D,
-        check=with_attributes("Attention", scale=0.25),
+        expect=_of_rank_3(scale=0.25),
     ),
     _case("attention_of_groups", _attention, _Q, _ONE, _ONE, expect=_3D),
     _case("attention_without_batch", _attention, ("T", 4, 6), ("S", 4, 6), ("S", 4, 6),

@@ -8,7 +8,7 @@ from jax import lax
 from jax2onnx_core import Call, Case, bind_composite, expect_graph
 from jax2onnx_graph.build.builder import Array
 
-from jax2onnx_lax._case_helpers import ASSUME_FINITE, with_attributes
+from jax2onnx_lax._case_helpers import ASSUME_FINITE
 from jax2onnx_lax.nn._weights import weights
 
 __all__ = ["cases"]
@@ -101,16 +101,14 @@ cases = [
         _gru,
         [("T", "B", _INPUTS)],
         covers=("nn.rnn",),
-        expect=["GRU -> Where", _NAN],
-        check=with_attributes("GRU", direction="reverse"),
+        expect=expect_graph("GRU -> Where", _NAN, match="exact", attrs={"GRU": {"direction": "reverse"}}),
     ),
     Case(
         "nn_rnn_of_relu",
         _rnn,
         [("T", "B", _INPUTS)],
         covers=("nn.rnn",),
-        expect=["RNN -> Where", _NAN],
-        check=with_attributes("RNN", activations=("Relu",)),
+        expect=expect_graph("RNN -> Where", _NAN, match="exact", attrs={"RNN": {"activations": ["Relu"]}}),
     ),
     Case(
         "nn_rnn_of_finite",

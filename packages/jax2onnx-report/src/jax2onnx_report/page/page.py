@@ -12,7 +12,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.durations import duration_text
 from jax2onnx_graph.opsets import opset_lines
 
-from jax2onnx_report.findings import Findings
+from jax2onnx_report.findings import Findings, VerifiedOutput
 from jax2onnx_report.page._casts import casts_of
 from jax2onnx_report.page._picture import picture_of
 from jax2onnx_report.parts import Part, line_text, parts_of, user_lines
@@ -112,13 +112,23 @@ def facts_of(summary: ModelSummary, findings: Findings) -> Iterator[tuple[str, s
         at = f", at {findings.timed_at}" if findings.timed_at else ""
         yield duration_text(sum(findings.times.values())), f"in its nodes{at}", False
     if findings.verified:
-        wrong = [error for error in findings.verified if not error.is_close]
-        runs = counted(len({error.where for error in findings.verified}), "run")
-        yield ("differs" if wrong else "verified"), f"{'in' if wrong else 'equal in'} {runs}", bool(wrong)
+        yield _verified(findings.verified)
     for name in summary.assumptions:
         yield name, "assumed of the numbers", False
     if findings.notes:
         yield str(len(findings.notes)), "note" + "s" * (len(findings.notes) != 1), True
+
+
+def _verified(found: Sequence[VerifiedOutput]) -> tuple[str, str, bool]:
+    """The fact that says what verification found."""
+    runs = counted(len({error.where for error in found}), "run")
+    if not all(error.is_close for error in found):
+        return "differs", f"in {runs}", True
+    known = {error.output for error in found if error.is_known}
+    unknown = list(dict.fromkeys(error.output for error in found if error.output not in known))
+    if unknown:
+        return "not verified", f"no number of {', '.join(unknown)} is finite", True
+    return "verified", f"equal in {runs}", False
 
 
 def _modules(part: Part, times: Mapping[str, float], depth: int = 0) -> Iterator[_Row]:
