@@ -22,7 +22,7 @@ def _applied(rows: Dim, change: Callable[[Spread], Spread]) -> Held:
     """The tangent by a rule, whose result is changed, on rows that are divided among eight devices, four of which are in a group."""
     jaxpr = jax.make_jaxpr(lambda x: lax.tan(x))(jax.ShapeDtypeStruct((rows, 3), jnp.float32))
     array = jax.ShapeDtypeStruct((4, 2 * rows, 3), jnp.float32)
-    x = Spread(array, (rows, 3), Layout(("x",), (("y",), ())))  # type: ignore[arg-type]
+    x = Spread(array, (rows, 3), Layout(("x",), (("y",), ())))
 
     def rule(run: Interpreter, eqn: Equation, operand: Spread) -> list[Held]:
         return [change(operand)]
@@ -31,7 +31,7 @@ def _applied(rows: Dim, change: Callable[[Spread], Spread]) -> Held:
 
 
 def _of_shape(*shape: Dim) -> Callable[[Spread], Spread]:
-    return lambda x: dataclasses.replace(x, array=jax.ShapeDtypeStruct(shape, jnp.float32))  # type: ignore[arg-type]
+    return lambda x: dataclasses.replace(x, array=jax.ShapeDtypeStruct(shape, jnp.float32))
 
 
 def _of_layout(stacked: tuple[str, ...], *tiled: tuple[str, ...]) -> Callable[[Spread], Spread]:
