@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import AxisType
@@ -30,6 +31,7 @@ BODIES: dict[str, tuple[Callable[[jax.Array], jax.Array], jax.P]] = {
     "all_to_all": (lambda x: lax.all_to_all(jnp.tile(x, (4, 1)), "x", 0, 0), P("x")),
     "all_to_all_tiled": (lambda x: lax.all_to_all(jnp.tile(x, (4, 1)), "x", 0, 1, tiled=True), P("x")),
     "all_to_all_same_axis": (lambda x: lax.all_to_all(jnp.tile(x, (4, 1)), "x", 0, 0, tiled=True), P("x")),
+    "all_to_all_other_axes": (lambda x: lax.all_to_all(x[None] * jnp.ones((3, 8, 1, 1)), "x", 1, 2), P("x")),
     "ppermute": (lambda x: lax.ppermute(x, "x", RING), P("x")),
     "ppermute_partial": (lambda x: lax.ppermute(x, "x", [(0, 3), (5, 1)]), P("x")),
     "pshuffle": (lambda x: lax.pshuffle(x, "x", [3, 1, 0, 2, 7, 6, 5, 4]), P("x")),
@@ -58,6 +60,7 @@ def test_a_collective_over_eight_devices(name: str) -> None:
     lambda x: lax.all_gather(x, "x", tiled=True)[:2] + lax.all_gather(x, "y")[0],
     lambda x: x * lax.axis_index(("y", "x")),
     lambda x: lax.all_to_all(x, "y", 1, 0, tiled=True),
+    lambda x: lax.pshuffle(x, ("y", "x"), [3, 1, 0, 2, 7, 6, 5, 4]),
     lambda x: lax.ppermute(x, ("x", "y"), RING) + lax.ppermute(x, "y", [(0, 1), (1, 2), (2, 3), (3, 0)]),
     lambda x: lax.psum_scatter(lax.all_gather(x, "y", tiled=True), ("x", "y"), tiled=True),
 ])  # fmt: skip
@@ -75,6 +78,33 @@ def test_collectives_over_two_axes(body: Callable[[jax.Array], jax.Array]) -> No
 ])  # fmt: skip
 def test_collectives_in_groups(collective: Callable[[jax.Array], jax.Array]) -> None:
     over = jax.shard_map(collective, mesh=mesh(8), in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    to_onnx(over, [(16, 3)]).verify()
+
+
+@pytest.mark.parametrize("axes", ["x", ("x", "y"), ("y", "x")])
+def test_a_broadcast_is_by_its_definition(axes: str | tuple[str, ...]) -> None:
+    """JAX runs it on GPUs alone."""
+
+    def over(body: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+        spec = P(("x", "y"))
+        return jax.shard_map(body, mesh=mesh(4, 2), in_specs=spec, out_specs=spec, check_vma=False)
+
+    program = to_onnx(over(lambda x: lax.pbroadcast(x, axes, 3)), [(16, 3)])
+    defined = over(lambda x: lax.psum(jnp.where(lax.axis_index(axes) == 3, x, 0), axes))
+    x = np.arange(48, dtype=np.float32).reshape(16, 3)
+    np.testing.assert_array_equal(program(x), jax.jit(defined)(x))
+
+
+def test_a_permutation_counts_the_devices_of_bodies_in_bodies_by_the_mesh() -> None:
+    def inner(x: jax.Array) -> jax.Array:
+        return lax.ppermute(x, ("x", "y"), RING)
+
+    def outer(x: jax.Array) -> jax.Array:
+        return jax.shard_map(inner, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}, check_vma=False)(x)
+
+    over = jax.jit(
+        jax.shard_map(outer, mesh=mesh(2, 4), in_specs=P("y"), out_specs=P("y"), axis_names={"y"}, check_vma=False)
+    )
     to_onnx(over, [(16, 3)]).verify()
 
 

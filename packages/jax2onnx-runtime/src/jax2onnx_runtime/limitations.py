@@ -7,13 +7,6 @@ from jax2onnx_graph.limitations import Limitation
 __all__ = ["LIMITATIONS"]
 
 LIMITATIONS = (
-    Limitation("Scan", "onnx.reference has no Scan backwards.", operators=("Scan",), message="Scan is not implemented"),
-    Limitation("Pad", "onnx.reference pads by no negative amounts.", operators=("Pad",),
-               message="index can't contain negative values"),
-    Limitation("Loop", "onnx.reference stacks nothing where a Loop has no iterations.", operators=("Loop",),
-               message="need at least one array to concatenate"),
-    Limitation("Loop", "onnx.reference joins what the iterations of a Loop give; it has to stack it.", operators=("Loop",),
-               message="has shape"),
     Limitation("MaxPool", "MaxPool of onnx.reference pads integers by NaN.", ("int8", "uint8"), operators=("MaxPool",),
                message="cannot convert float NaN to integer"),
     Limitation("MaxPool", "MaxPool of onnx.reference reads behind the end of some windows.", operators=("MaxPool",),

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Self
 
+import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, TargetError
@@ -73,15 +74,27 @@ class Runtime:
         """Load a model, or the file of one, to run it.
 
         Raises:
-          TargetError: the model cannot be loaded here.
+          TargetError: the model cannot be loaded here; from the loaded model, it cannot be run.
         """
         from onnx.reference import ReferenceEvaluator
 
+        from jax2onnx_runtime._reference_operators import OPERATORS, SINCE
+
+        opset = (model if isinstance(model, ir.Model) else read_model(model)).opset_imports.get("", 0)
+        given = ir.to_proto(model) if isinstance(model, ir.Model) else str(model)
         try:
-            evaluator = ReferenceEvaluator(ir.to_proto(model) if isinstance(model, ir.Model) else str(model))
+            evaluator = ReferenceEvaluator(given, new_ops=[*OPERATORS] if opset >= SINCE else None)
         except (NotImplementedError, RuntimeError) as error:
             raise TargetError(f"onnx.reference cannot load the model: {error}") from error
-        return lambda feeds: list(evaluator.run(None, dict(feeds)))
+
+        def run(feeds: Mapping[str, Array]) -> list[Array]:
+            try:
+                with np.errstate(all="ignore"):  # what is NaN or infinite may be meant, or not be chosen
+                    return list(evaluator.run(None, dict(feeds)))
+            except Exception as error:
+                raise TargetError(f"onnx.reference cannot run the model: {type(error).__name__}: {error}") from error
+
+        return run
 
     def open(
         self,

@@ -32,7 +32,7 @@ def on_mesh(outer: Interpreter, operands: Sequence[ShardedArray], params: Params
       params: its parameters.
     """
     jaxpr, mesh, manual = params["jaxpr"], params["mesh"], params["newly_manual_axes"]
-    run = outer.within({a: n for a, n in mesh.shape.items() if a in manual})
+    run = outer.within({a: n for a, n in mesh.shape.items() if a in manual or a in outer.devices.sizes})
     inner, _ = open_jaxpr(jaxpr)
     given = [
         _entered(run, x, v.aval.shape, spec)

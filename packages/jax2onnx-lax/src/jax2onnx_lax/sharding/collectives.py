@@ -209,21 +209,15 @@ def _scattered_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array
 
 
 def all_to_all(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
-    """Each device sends a part of one dimension to each, and concatenates the received parts along another."""
+    """Each device sends a part of one dimension to each, and puts what it gets together along another.
+
+    Untiled calls bind the primitive alike, with the new dimension of size 1 in front and the old one taken away behind.
+    """
     devices, params, x = run.devices, eqn.params, operand.sharded
     names = _names(devices, params["axis_name"])
     split, concat, shape = params["split_axis"], params["concat_axis"], eqn.outvars[0].aval.shape
     if params.get("axis_index_groups") is not None:
         return [_by_blocks(devices, x, names, functools.partial(_exchanged_blocks, params))]
-    if not params["tiled"]:
-        x = devices.stacked(x, frozenset(x.layout.tiled[split]))
-        x = _together(devices, x, names)
-        kept, rest = x.layout.tiled, x.layout.stacked[len(names) :]
-        array = jnp.moveaxis(_one_axis(devices, x, names), 1 + len(rest) + split, 0)
-        array = jnp.moveaxis(array, 1, 1 + len(rest) + concat)
-        tiled = [axes for d, axes in enumerate(kept) if d != split]
-        tiled.insert(concat, ())
-        return [ShardedArray(_several_axes(devices, array, names), shape, Layout((*names, *rest), tuple(tiled)))]
     if split == concat:
         x = _together(devices, devices.stacked(x, frozenset(x.layout.tiled[split])), names)
         array, at = _one_axis(devices, x, names), 1 + len(x.layout.stacked) - len(names) + split
@@ -240,11 +234,7 @@ def _exchanged_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array
     for group in params["axis_index_groups"]:
         parts = [jnp.split(blocks[i], len(group), axis=split) for i in group]
         for j, device in enumerate(group):
-            mine = [part[j] for part in parts]
-            if params["tiled"]:
-                found[device] = jnp.concatenate(mine, axis=concat)
-            else:
-                found[device] = jnp.stack([jnp.squeeze(m, split) for m in mine], axis=concat)
+            found[device] = jnp.concatenate([part[j] for part in parts], axis=concat)
     return [found[i] for i in range(len(blocks))]
 
 
@@ -252,10 +242,14 @@ def _exchanged_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array
 
 
 def ppermute(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
-    """Each device gets the value of the one that sends to it, zeros where there is none."""
-    names = _names(run.devices, eqn.params["axis_name"])
-    senders: dict[int, int] = {target: source for source, target in eqn.params["perm"]}
+    """Each device gets the value of the one that sends to it, zeros where there is none.
+
+    JAX counts the devices in the order of the mesh, whatever that of the named axes is, and from the last one below zero.
+    """
+    named = _names(run.devices, eqn.params["axis_name"])
+    names = tuple(a for a in run.devices.sizes if a in named)
     count, x = run.devices.count(names), operand.sharded
+    senders: dict[int, int] = {target % count: source % count for source, target in eqn.params["perm"]}
     if not names:
         return [x] if senders else [_zeros(x)]
     if len(senders) == count and x.axes.isdisjoint(names):

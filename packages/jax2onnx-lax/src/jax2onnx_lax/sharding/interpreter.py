@@ -11,7 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
-from jax2onnx_core.jaxprs import bind_primitive, eval_jaxpr, is_extended_dtype, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import (
+    bind_primitive,
+    eval_jaxpr,
+    is_extended_dtype,
+    is_jaxpr,
+    is_literal,
+    open_jaxpr,
+    user_frame,
+)
+from jax2onnx_graph.errors import RuleError, located
 
 from jax2onnx_lax._compat import batched, traced_body, traced_for
 from jax2onnx_lax.sharding.sharded_arrays import Devices, Layout, ShardedArray, constant, whole
@@ -111,8 +120,8 @@ class Interpreter:
         return not self._was_apart and not self.devices.moved
 
     def within(self, sizes: Mapping[str, int]) -> Interpreter:
-        """An interpreter for bodies over further axes."""
-        return Interpreter({**self._sizes, **sizes}, self._rules)
+        """An interpreter for bodies over these axes, in this order, and those that are taken already."""
+        return Interpreter({**sizes, **self._sizes}, self._rules)
 
     def run(self, jaxpr: Jaxpr, operands: Sequence[ShardedValue]) -> list[ShardedValue]:
         """The results of a jaxpr."""
@@ -130,7 +139,30 @@ class Interpreter:
         return [read(v) for v in inner.outvars]
 
     def apply(self, eqn: Equation, operands: Sequence[ShardedValue]) -> Sequence[ShardedValue]:
-        """The results of an equation."""
+        """The results of an equation.
+
+        Raises:
+          RuleError: one of them has another shape than JAX's, or an array that does not fit its layout.
+        """
+        results = self._results(eqn, operands)
+        for i, (x, v) in enumerate(zip(results, eqn.outvars, strict=True)):
+            self._check(eqn, i, x.total if isinstance(x, Unreduced) else x, v.aval.shape)
+        return results
+
+    def _check(self, eqn: Equation, index: int, x: ShardedArray, shape: Sequence[Dim]) -> None:
+        if len(x.shape) == len(shape) and self.devices.fits(dataclasses.replace(x, shape=tuple(shape))):
+            return
+        name, layout = eqn.primitive.name, x.layout
+        error = RuleError(
+            f"On all devices together, result {index} is of shape {list(x.array.shape)}, with the axes {list(layout.stacked)} of the mesh "
+            f"leading and its dimensions divided along {list(layout.tiled)}; on each device it is of shape {list(shape)} by JAX, "
+            "which does not fit. The rule for whole arrays is at fault, not your function: please report it with this line."
+        )
+        raise located(
+            error, name, None, "jax2onnx-lax", user_frame(eqn.source_info) or "a line that JAX did not record"
+        )
+
+    def _results(self, eqn: Equation, operands: Sequence[ShardedValue]) -> Sequence[ShardedValue]:
         rule = self._rules.get(eqn.primitive.name)
         differ = axis_names(eqn) or any(x.axes for x in operands)
         if not differ and rule is not annotation and not (rule and self._is_small(eqn, operands)):

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Dim
-from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core.jaxprs import bounds, is_static
 from jax2onnx_graph.arrays import Array
 
 __all__ = ["STACKED", "Devices", "Layout", "ShardedArray", "broadcast", "constant", "expanded", "whole"]
@@ -117,6 +117,19 @@ class Devices:
         """The number of devices along several axes."""
         return math.prod(self.sizes[a] for a in axes)
 
+    def sizes_of(self, shape: Shape, layout: Layout) -> Shape:
+        """The sizes of the array of all devices for a shape on one of them."""
+        tiled = (n * self.count(axes) for n, axes in zip(shape, layout.tiled, strict=True))
+        return (*(self.sizes[a] for a in layout.stacked), *tiled)
+
+    def fits(self, x: ShardedArray) -> bool:
+        """Whether an array may have the layout that it is said to have, for some sizes of the symbols."""
+        if len(x.layout.tiled) != x.rank or x.array.ndim != len(x.layout.stacked) + x.rank:
+            return False
+        may_be_one = [*(False for _ in x.layout.stacked), *(not axes for axes in x.layout.tiled)]
+        sizes = zip(x.array.shape, self.sizes_of(x.shape, x.layout), may_be_one, strict=True)
+        return all(_may_be_equal(size, wanted) or (one and _is_one(size)) for size, wanted, one in sizes)
+
     def joined(self, layouts: Sequence[Layout]) -> Layout:
         """A layout for values of one shape that are computed with each other: rather divided dimensions than leading axes."""
         found = {a: {layout.place(a) for layout in layouts} - {None} for a in self.sizes}
@@ -203,6 +216,11 @@ def _led(x: ShardedArray, axes: Sequence[str]) -> jax.Array:
     array = _transpose(x.array, [*map(x.layout.stacked.index, present), *range(count, x.array.ndim)])
     new = [i for i, a in enumerate(axes) if a not in present]
     return expanded(array, new)
+
+
+def _may_be_equal(a: Dim, b: Dim) -> bool:
+    least, largest = bounds(a - b)
+    return least <= 0 <= largest
 
 
 def _is_one(dim: Dim) -> bool:
