@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import os
@@ -57,6 +58,8 @@ __all__ = [
     "bind_primitive",
     "bounds",
     "canonical_dtype",
+    "check_codes",
+    "checkify_kind",
     "closed",
     "default_float",
     "default_options",
@@ -66,6 +69,9 @@ __all__ = [
     "eval_jaxpr",
     "in_no_mesh",
     "inconclusive_dimension_error",
+    "is_checkify_effect",
+    "is_checkify_error",
+    "is_checkify_imported",
     "is_drop_var",
     "is_extended_dtype",
     "is_jaxpr",
@@ -94,6 +100,7 @@ __all__ = [
     "undecided_equalities",
     "unknown_symbol_error",
     "user_frame",
+    "with_check_codes",
     "with_constants",
     "with_exact_shape",
     "with_known_dim",
@@ -115,6 +122,8 @@ is_user_file = _source_info.is_user_filename
 # Our own frames are not the user's, and frames around `to_onnx` are not those of the function.
 _EXPORT = os.path.join(os.path.dirname(__file__), "program", "export.py")
 _source_info.register_exclusion(os.path.dirname(__file__))
+
+_CHECKIFY = "jax._src.checkify"
 
 # From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
 _ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)
@@ -458,6 +467,44 @@ def term(coefficient: int, factors: Sequence[tuple[Factor, int]], like: _shape_p
 @functools.cache
 def is_extended_dtype(dtype: object) -> bool:
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.extended))
+
+
+def is_checkify_imported() -> bool:
+    """Whether anybody uses `jax.experimental.checkify`; JAX alone does not."""
+    return _CHECKIFY in sys.modules
+
+
+def is_checkify_error(value: object) -> bool:
+    """Whether a result is the error of a function of `checkify`."""
+    return is_checkify_imported() and isinstance(value, sys.modules[_CHECKIFY].Error)
+
+
+def is_checkify_effect(key: object) -> bool:
+    """Whether a key is a kind of errors of `checkify`."""
+    return is_checkify_imported() and isinstance(key, sys.modules[_CHECKIFY].ErrorEffect)
+
+
+def checkify_kind(effect: PyTree) -> str:
+    """The name of a kind of errors: that of its class, with the types of the arguments in its text."""
+    types = ", ".join(f"{x.dtype}{list(x.shape) if x.shape else ''}" for x in effect.shape_dtypes)
+    return f"{effect.error_type.__name__}({types})" if types else effect.error_type.__name__
+
+
+def check_codes(error: PyTree) -> list[int]:
+    """The codes of the checks that an error of `checkify` may come from, in order."""
+    return sorted(error._metadata)
+
+
+def with_check_codes(error: PyTree, code: Callable[[jax.Array], jax.Array], codes: Mapping[int, int]) -> PyTree:
+    """An error of `checkify` with other codes.
+
+    Args:
+      error: the error.
+      code: computes the new codes from its codes.
+      codes: the codes of all checks → the new ones.
+    """
+    new = {effect: code(old) for effect, old in error._code.items()}
+    return dataclasses.replace(error, _code=new, _metadata={codes[c]: kind for c, kind in error._metadata.items()})
 
 
 def default_float() -> Dtype:

@@ -13,6 +13,7 @@ from jax2onnx_graph.build.names import Names
 from jax2onnx_core import _compat
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
+from jax2onnx_core.frontend._checkified import error_part_name, with_numbered_checks
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend._one_device import on_one_device
@@ -84,7 +85,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         fresh = adapted.fresh(weights, kwargs.pop(adapted.state_keyword, {}))
         with named_modules(fresh.modules()):
-            result = fresh(*args, **kwargs)
+            result = with_numbered_checks(fresh(*args, **kwargs))
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
@@ -224,5 +225,8 @@ def _advise_on_mesh(error: Exception, inputs: Inputs) -> None:
 def _output_name(path: KeyPath, *, has_states: bool) -> str:
     if has_states and path[0].idx == 1:  # they stand beside the result
         return f"{NEW_STATE}.{path_name(path[1:])}"
-    name = path_name(path[1:] if has_states else path)
+    path = path[1:] if has_states else path
+    if (of_error := error_part_name(path)) is not None:
+        return of_error
+    name = path_name(path)
     return f"output_{name}".rstrip("_") if not name or name[0].isdigit() else name
