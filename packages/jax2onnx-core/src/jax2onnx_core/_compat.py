@@ -76,6 +76,7 @@ __all__ = [
     "is_extended_dtype",
     "is_jaxpr",
     "is_literal",
+    "is_reshape",
     "is_symbolic_dim",
     "is_type_cast",
     "is_user_file",
@@ -632,6 +633,11 @@ def in_no_mesh(eqn: Equation) -> Equation:
         return eqn.replace(params=params)
     with eqn.ctx.manager, without_mesh():
         return eqn.replace(params=params, ctx=_core.JaxprEqnContext())
+
+
+def is_reshape(eqn: Equation) -> bool:
+    """Whether an equation gives its operand another shape, without a comparison of their sizes where they have symbols."""
+    return eqn.primitive is _lax.reshape_p
 
 
 _TYPE_CASTS = (_core.pvary_p, _core.reduced_vary_cast_p, _parallel.preduced_p, _parallel.vary_unreduced_cast_p)

@@ -28,6 +28,7 @@ from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, place_of, undecided
 from jax2onnx_core.symbols._multiples import multiples_that_agree
 from jax2onnx_core.symbols._quotients import are_equal
+from jax2onnx_core.symbols._reshapes import fitting_reshapes
 
 __all__ = ["NEW_STATE", "Traced", "trace"]
 
@@ -48,6 +49,7 @@ class Traced:
       lost: a text about state that the model cannot keep, if there is some.
       unchanged: the paths of selected states that a call returns as they were.
       undecided: the comparisons of dimensions that the trace took for false without knowing → the user's lines.
+      required: the constraints under which the sizes that the trace took for equal are → the user's lines.
       declined: the operations that calls were not traced as, with the reason: something that they use was changed.
       snapshots: the numbers of the constants that are NumPy arrays.
     """
@@ -60,6 +62,7 @@ class Traced:
     lost: str | None
     unchanged: Sequence[str] = ()
     undecided: Mapping[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
+    required: Mapping[str, str] = dataclasses.field(default_factory=dict)
     declined: Sequence[tuple[str, str]] = ()
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
@@ -119,7 +122,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
     return Traced(
-        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=undecided_equalities, declined=declined
+        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=undecided_equalities,
+        required=fitting_reshapes(jaxpr, inputs.symbols), declined=declined,
     )  # fmt: skip
 
 

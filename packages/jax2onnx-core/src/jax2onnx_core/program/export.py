@@ -38,6 +38,10 @@ _UNDECIDED = (
     "The function asks at {line} whether {0} == {1}, which JAX answers by False where it does not know. So the model is for {0} != {1} "
     "only, which is checked when it runs; constraints=('{0} != {1}',) says that this is meant, and specialize={{…}} exports the other case."
 )
+_REQUIRED = (
+    "The function reshapes an array at {line} to a shape that has as many elements only if {0}. So the model is for such sizes only, "
+    "which is checked when it runs; constraints=('{0}',) says that this is meant."
+)
 _UNCHANGED = (
     "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
     "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
@@ -186,6 +190,7 @@ def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
         labels = symbols.label(left), symbols.label(right)
         if f"{labels[0]} != {labels[1]}" not in constraints:
             messages.append(_UNDECIDED.format(*labels, line=line))
+    messages += [_REQUIRED.format(text, line=line) for text, line in traced.required.items() if text not in constraints]
     if traced.unchanged:
         messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
     for message in messages:
