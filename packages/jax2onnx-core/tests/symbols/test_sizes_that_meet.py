@@ -111,3 +111,53 @@ ALWAYS = {
 def test_a_reshape_that_always_fits_is_no_question(name):
     fn, inputs, constraints = ALWAYS[name]
     assert to_onnx(fn, inputs, constraints=constraints).constraints == constraints
+
+
+TABLE = jnp.arange(64.0 * 8).reshape(64, 8)
+
+
+def cut(x):
+    return x + TABLE[: x.shape[0]]
+
+
+def placed(x):
+    return jnp.zeros((10, 8)).at[: x.shape[0]].set(x)
+
+
+CUT = {
+    "a table": (cut, [("T", 8)], (), "T <= 64"),
+    "a part of an array": (placed, [("T", 8)], (), "T <= 10"),
+    "an empty size": (cut, [("S", 8)], ("S >= 0",), "S <= 64"),
+    "an expression": (cut, [("2*T + 1", 8)], (), "2*T + 1 <= 64"),
+}
+
+
+def notes_of(fn, inputs, constraints=()):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        to_onnx(fn, inputs, constraints=constraints)
+    return " ".join(raised.value.__notes__)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_table_that_may_be_too_short_proposes_a_constraint_with_the_line(name):
+    fn, inputs, given, constraint = CUT[name]
+    notes = notes_of(fn, inputs, given)
+    assert f"constraints=('{constraint}',)" in notes
+    assert f"test_sizes_that_meet.py:{fn.__code__.co_firstlineno + 1} ({fn.__name__})" in notes
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_the_proposed_constraint_makes_the_export_work(name):
+    fn, inputs, given, constraint = CUT[name]
+    program = to_onnx(fn, inputs, constraints=[*given, constraint])
+    program.verify()
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: x + jnp.ones((7, 8)), lambda x: jnp.ones((3, 7)) @ x, lambda x: jnp.broadcast_to(x, (7, 8))]
+)
+def test_a_symbol_that_meets_a_number_is_an_error_with_the_line(fn):
+    notes = notes_of(fn, [("B", 8)])
+    assert "B may have any size, so it fits no number" in notes
+    assert "It is at" in notes
+    assert "test_sizes_that_meet.py:" in notes

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify
-from jax2onnx_core import to_onnx
+from jax2onnx_core import errors, to_onnx
 
 
 def _checked(x):
@@ -69,3 +69,13 @@ def test_codes_are_the_same_in_each_export():
     fn = checkify.checkify(_checked)
     first, second = (to_onnx(fn, [("B",)]).model_proto.SerializeToString(deterministic=True) for _ in range(2))
     assert first == second
+
+
+def test_results_that_are_nested_too_deep_are_seen_before_their_errors():
+    def nested(x):
+        for _ in range(3000):
+            x = [x]
+        return x
+
+    with pytest.raises(errors.ConversionError, match="nested more than 100 deep"):
+        to_onnx(nested, [(3,)])

@@ -25,6 +25,7 @@ from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
+from jax2onnx_core.symbols._extremes import deciding_constraints
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, place_of, undecided
 from jax2onnx_core.symbols._multiples import multiples_that_agree
 from jax2onnx_core.symbols._quotients import are_equal
@@ -35,6 +36,7 @@ __all__ = ["NEW_STATE", "Traced", "trace"]
 #: What the names of outputs begin with that are new states of a model.
 NEW_STATE = "new_state"
 
+_MEETING = re.compile("broadcasting|same shape|incompatible")
 _DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
 
 
@@ -88,12 +90,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         fresh = adapted.fresh(weights, kwargs.pop(adapted.state_keyword, {}))
         with named_modules(fresh.modules()):
-            result = with_numbered_checks(fresh(*args, **kwargs))
+            result = fresh(*args, **kwargs)
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
         written.extend(path for path, array in fresh.written().items() if id(array) not in kept)
-        return result
+        return with_numbered_checks(result)
 
     written: list[str] = []
 
@@ -107,6 +109,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
                 raise
             raise undecided(error, inputs.symbols) from error
         except ValueError as error:
+            _advise_on_sizes(error, inputs)
             _advise_on_mesh(error, inputs)
             raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
@@ -187,17 +190,7 @@ def _advise(error: Exception, inputs: Inputs) -> None:
             "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
             "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
         )
-    if multiples := multiples_that_agree(str(error)):
-        error.add_note(
-            f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
-            f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
-        )
-    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if "shape" in str(error) else []
-    if len(symbols) > 1:
-        error.add_note(
-            f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
-            "one name."
-        )
+    _advise_on_sizes(error, inputs)
     for kind, advice in _NEEDS_VALUE.items():
         if isinstance(error, kind):
             error.add_note(f"{advice} It is at {place_of(error)}")
@@ -207,6 +200,34 @@ def _advise(error: Exception, inputs: Inputs) -> None:
         error.add_note(
             f"The inputs given as Python numbers ({', '.join(numbers)}) are inputs of the model. One that is to be fixed "
             f"in it is not listed, but bound: functools.partial(fn, {numbers[0]}=value)."
+        )
+
+
+def _advise_on_sizes(error: Exception, inputs: Inputs) -> None:
+    """Say how sizes that meet become equal, if the code combines shapes of which JAX does not know that they fit."""
+    text = str(error).partition("\n")[0]
+    if multiples := multiples_that_agree(text):
+        error.add_note(
+            f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
+            f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
+        )
+    if constraints := deciding_constraints(text, inputs.symbols):
+        error.add_note(
+            f"The sizes that meet at {place_of(error)} may be equal where {' and '.join(constraints)}. Say so, if it is meant: "
+            f"constraints=({', '.join(map(repr, constraints))},)."
+        )
+        return
+    is_about_shapes = "shape" in str(error) or "broadcasting" in text
+    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if is_about_shapes else []
+    if len(symbols) > 1:
+        error.add_note(
+            f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
+            "one name."
+        )
+    elif symbols and not multiples and _MEETING.search(text):
+        error.add_note(
+            f"{symbols[0]} may have any size, so it fits no number: give the dimension of the input as a number if it always has that size. "
+            f"It is at {place_of(error)}"
         )
 
 
