@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import dis
 import functools
 import itertools
 import os
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ShapedArray",
+    "Undecided",
     "abstract_results",
     "as_weak",
     "bind_primitive",
@@ -294,26 +296,40 @@ def with_known_dim(eqn: Equation) -> Equation:
     return eqn.replace(primitive=_lax.copy_p, invars=[number], params={})
 
 
-class _Equality:
-    """`==` of symbolic dimensions while traces are made.
+@dataclasses.dataclass(frozen=True)
+class Undecided:
+    """Questions about symbolic dimensions that code outside of JAX asked and JAX took for false, without knowing.
 
-    JAX's own says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
+    Attributes:
+      equal: the pairs that were compared → "file:line (function)".
+      lookups: the dimensions that were looked up in a dict or a set, whose keys nobody sees → the same.
+    """
+
+    equal: dict[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
+    lookups: dict[Dim, str] = dataclasses.field(default_factory=dict)
+
+
+class _Equality:
+    """`==` and `hash` of symbolic dimensions while traces are made.
+
+    JAX's own equality says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
     """
 
     def __init__(self) -> None:
         self._original = _shape_poly._DimExpr.__eq__
+        self._original_hash = _shape_poly._DimExpr.__hash__
         self._lock, self._windows = threading.Lock(), 0
         self._thread = threading.local()
 
     @contextlib.contextmanager
-    def recorded(self, proved: Callable[[Dim, Dim], bool]) -> Iterator[dict[tuple[Dim, Dim], str]]:
-        """Inside, a mapping is filled with the pairs that code of this thread outside of JAX compares, → "file:line (function)".
+    def recorded(self, proved: Callable[[Dim, Dim], bool]) -> Iterator[Undecided]:
+        """Inside, the questions are recorded that code of this thread asks.
 
         Args:
           proved: whether two dimensions that JAX cannot tell to be equal are.
         """
         outer = vars(self._thread).get("found"), vars(self._thread).get("proved")
-        self._thread.found = found = dict[tuple["Dim", "Dim"], str]()
+        self._thread.found = found = Undecided()
         self._thread.proved = proved
         self._enter(1)
         try:
@@ -326,6 +342,7 @@ class _Equality:
         with self._lock:
             self._windows += change
             _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
+            _shape_poly._DimExpr.__hash__ = self._hashed if self._windows else self._original_hash
 
     @property
     def _equal(self) -> Callable[[Dim, Dim], bool]:
@@ -339,12 +356,25 @@ class _Equality:
                 if _is_asked_by_user(frame):
                     self._thread.found = None  # what follows compares dimensions, too
                     if _may_be_zero(dim, other):
-                        place = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-                        found.setdefault((dim, other), user_line([place]) or "")
+                        found.equal.setdefault((dim, other), _place(frame))
                     self._thread.found = found
             return answer
 
         return equal
+
+    @property
+    def _hashed(self) -> Callable[[Dim], int]:
+        def hashed(dim: Dim) -> int:
+            found = vars(self._thread).get("found")
+            if found is not None:
+                frame = sys._getframe(1)
+                if not str(frame.f_globals.get("__name__", "")).startswith("jax") and _looks_up(frame):
+                    self._thread.found = None  # the mapping hashes the dimension, too
+                    found.lookups.setdefault(dim, _place(frame))
+                    self._thread.found = found
+            return self._original_hash(dim)
+
+        return hashed
 
     def _is_proved(self, dim: Dim, other: Dim) -> bool:
         proved = vars(self._thread).get("proved")
@@ -359,6 +389,25 @@ class _Equality:
             return bool(proved(dim, other))
         finally:
             self._thread.proved = proved
+
+
+def _place(frame: types.FrameType) -> str:
+    return user_line([(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)]) or ""
+
+
+_LOOKUPS = [method.__name__ for method in (dict.get, dict.setdefault, dict.pop)]
+
+
+def _looks_up(frame: types.FrameType) -> bool:
+    """Whether code of no installed library asks whether a dict or a set has a key, with an answer for the case that it has not."""
+    if "-packages" in frame.f_code.co_filename or not _is_asked_by_user(frame):
+        return False
+    instructions = list(dis.get_instructions(frame.f_code))
+    current = next((one for one in instructions if one.offset == frame.f_lasti), None)
+    if current is None or current.opname == "CONTAINS_OP":
+        return current is not None
+    same_line = (one for one in instructions if one.positions is not None and one.positions.lineno == frame.f_lineno)
+    return "CALL" in current.opname and any(one.argval in _LOOKUPS for one in same_line)
 
 
 def _is_asked_by_user(frame: types.FrameType) -> bool:

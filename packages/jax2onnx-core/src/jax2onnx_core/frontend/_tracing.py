@@ -51,6 +51,7 @@ class Traced:
       lost: a text about state that the model cannot keep, if there is some.
       unchanged: the paths of selected states that a call returns as they were.
       undecided: the comparisons of dimensions that the trace took for false without knowing → the user's lines.
+      lookups: the dimensions that were looked up in dicts and sets, which took them for no key → the user's lines.
       required: the constraints under which the sizes that the trace took for equal are → the user's lines.
       declined: the operations that calls were not traced as, with the reason: something that they use was changed.
       snapshots: the numbers of the constants that are NumPy arrays.
@@ -64,6 +65,7 @@ class Traced:
     lost: str | None
     unchanged: Sequence[str] = ()
     undecided: Mapping[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
+    lookups: Mapping[Dim, str] = dataclasses.field(default_factory=dict)
     required: Mapping[str, str] = dataclasses.field(default_factory=dict)
     declined: Sequence[tuple[str, str]] = ()
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
@@ -100,7 +102,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     written: list[str] = []
 
     window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities(are_equal)
-    with window as declined, _compat.without_experiments(), equalities as undecided_equalities:
+    with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
@@ -125,7 +127,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
     return Traced(
-        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=undecided_equalities,
+        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
         required=fitting_reshapes(jaxpr, inputs.symbols), declined=declined,
     )  # fmt: skip
 

@@ -42,6 +42,10 @@ _REQUIRED = (
     "The function reshapes an array at {line} to a shape that has as many elements only if {0}. So the model is for such sizes only, "
     "which is checked when it runs; constraints=('{0}',) says that this is meant."
 )
+_LOOKED_UP = (
+    "The function looks {0} up in a dict or a set at {line}, which know no symbol but this very one. So the model is for sizes that are none "
+    "of the keys, which nothing checks; a comparison with == is checked, and specialize={{…}} exports the case of a key."
+)
 _UNCHANGED = (
     "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
     "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
@@ -190,6 +194,7 @@ def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
         labels = symbols.label(left), symbols.label(right)
         if f"{labels[0]} != {labels[1]}" not in constraints:
             messages.append(_UNDECIDED.format(*labels, line=line))
+    messages += [_LOOKED_UP.format(symbols.label(dim), line=line) for dim, line in traced.lookups.items()]
     messages += [_REQUIRED.format(text, line=line) for text, line in traced.required.items() if text not in constraints]
     if traced.unchanged:
         messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
