@@ -53,8 +53,8 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.option("--specialize", multiple=True, metavar="SYMBOL=N", help="Fix a symbol to a number."),
     click.option("--input-layout", "input_layouts", multiple=True, metavar="NAME=LAYOUT", help="The order of an input's axes in the model: x=NCHW, 'x=NHWC->NCHW'."),
     click.option("--output-layout", "output_layouts", multiple=True, metavar="NAME=LAYOUT", help="The order of an output's axes in the model."),
-    click.option("--input-names", metavar="NAME,…", help="The names of the model's inputs, all of them, in order."),
-    click.option("--output-names", metavar="NAME,…", help="The names of the model's outputs, all of them, in order."),
+    click.option("--input-names", metavar="NAME,…", help="The names of the model's inputs, all of them, in order; or x=image for some."),
+    click.option("--output-names", metavar="NAME,…", help="The names of the model's outputs, all of them, in order; or OWN=NEW for some."),
     click.option("--states", multiple=True, metavar="IN=OUT", help="An input that comes back as an output: 0=0, cache=new_cache; or which variables of a model are states: flax.nnx:Cache."),
     click.option("--opset", type=int, help="The version of the standard operators, 18 to 26."),
     click.option("--target", help="What the model is made for: onnxruntime, openvino, onnx, …"),
@@ -126,8 +126,8 @@ def export(
     from jax2onnx_core import to_onnx
 
     return to_onnx(
-        subject.value, inputs.positional, kwargs=inputs.keywords, input_names=_names(request.input_names) or _new_names(subject, inputs),
-        output_names=_names(request.output_names),
+        subject.value, inputs.positional, kwargs=inputs.keywords, input_names=_names("--input-names", request.input_names) or _new_names(subject, inputs),
+        output_names=_names("--output-names", request.output_names),
         constraints=request.constraints, specialize=read_numbers("--specialize", request.specialize) or None,
         input_layouts=_layouts("--input-layout", request.input_layouts),
         output_layouts=_layouts("--output-layout", request.output_layouts), states=_states(request.states), opset=request.opset, target=request.target, x64=request.x64 or None,
@@ -198,9 +198,17 @@ def _new_names(subject: Subject, inputs: Inputs) -> Sequence[str] | None:
     return None if [*inputs.heads] == parameters[: len(inputs.heads)] else inputs.names
 
 
-def _names(text: str | None) -> list[str] | None:
-    """The names in a list with commas."""
-    return None if text is None else [name.strip() for name in text.split(",")]
+def _names(option: str, text: str | None) -> list[str] | dict[str, str] | None:
+    """The names in a list with commas: all of them, or pairs of an own name and a new one."""
+    if text is None:
+        return None
+    pairs = [tuple(map(str.strip, part.partition("="))) for part in text.split(",")]
+    signs = {sign for _, sign, _ in pairs}
+    if len(signs) > 1:
+        raise BadInput(
+            f"{option} {text!r}: write names, a,b, or pairs of an own name and a new one, x=a,y=b; not both."
+        )
+    return [name for name, _, _ in pairs] if signs == {""} else {name: new for name, _, new in pairs}
 
 
 def names_variables(states: Sequence[str]) -> bool:

@@ -276,6 +276,17 @@ def test_names_of_inputs_and_outputs(jax2onnx, directory):
     assert jax2onnx("verify", "step.onnx", "models.py:step").code == 0
 
 
+def test_new_names_for_some_outputs(jax2onnx, directory):
+    names = ("--output-names", "output_1=next")
+    assert jax2onnx("export", "models.py:step", "-i", "f32[3]", "-i", "f32[3]", *names).code == 0
+    assert [value.name for value in onnx.load("step.onnx").graph.output] == ["output_0", "next"]
+
+
+def test_names_are_a_list_or_pairs(refused):
+    message = refused("export", "models.py:step", "-i", "f32[3]", "-i", "f32[3]", "--output-names", "a,output_1=b")
+    assert "write names, a,b, or pairs of an own name and a new one, x=a,y=b" in message
+
+
 def test_weights_in_a_data_file(jax2onnx, directory):
     assert jax2onnx("export", "models.py:dense", "-i", "f32[B, 64]", "--external-data").code == 0
     assert len(list(Path().glob("dense.onnx.*.data"))) == 1

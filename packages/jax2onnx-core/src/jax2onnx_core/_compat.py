@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import dis
 import functools
 import itertools
 import os
@@ -52,11 +54,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ShapedArray",
+    "Undecided",
     "abstract_results",
     "as_weak",
     "bind_primitive",
     "bounds",
     "canonical_dtype",
+    "check_codes",
+    "checkify_kind",
     "closed",
     "default_float",
     "default_options",
@@ -66,10 +71,14 @@ __all__ = [
     "eval_jaxpr",
     "in_no_mesh",
     "inconclusive_dimension_error",
+    "is_checkify_effect",
+    "is_checkify_error",
+    "is_checkify_imported",
     "is_drop_var",
     "is_extended_dtype",
     "is_jaxpr",
     "is_literal",
+    "is_reshape",
     "is_symbolic_dim",
     "is_type_cast",
     "is_user_file",
@@ -94,6 +103,7 @@ __all__ = [
     "undecided_equalities",
     "unknown_symbol_error",
     "user_frame",
+    "with_check_codes",
     "with_constants",
     "with_exact_shape",
     "with_known_dim",
@@ -115,6 +125,8 @@ is_user_file = _source_info.is_user_filename
 # Our own frames are not the user's, and frames around `to_onnx` are not those of the function.
 _EXPORT = os.path.join(os.path.dirname(__file__), "program", "export.py")
 _source_info.register_exclusion(os.path.dirname(__file__))
+
+_CHECKIFY = "jax._src.checkify"
 
 # From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
 _ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)
@@ -284,26 +296,40 @@ def with_known_dim(eqn: Equation) -> Equation:
     return eqn.replace(primitive=_lax.copy_p, invars=[number], params={})
 
 
-class _Equality:
-    """`==` of symbolic dimensions while traces are made.
+@dataclasses.dataclass(frozen=True)
+class Undecided:
+    """Questions about symbolic dimensions that code outside of JAX asked and JAX took for false, without knowing.
 
-    JAX's own says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
+    Attributes:
+      equal: the pairs that were compared → "file:line (function)".
+      lookups: the dimensions that were looked up in a dict or a set, whose keys nobody sees → the same.
+    """
+
+    equal: dict[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
+    lookups: dict[Dim, str] = dataclasses.field(default_factory=dict)
+
+
+class _Equality:
+    """`==` and `hash` of symbolic dimensions while traces are made.
+
+    JAX's own equality says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
     """
 
     def __init__(self) -> None:
         self._original = _shape_poly._DimExpr.__eq__
+        self._original_hash = _shape_poly._DimExpr.__hash__
         self._lock, self._windows = threading.Lock(), 0
         self._thread = threading.local()
 
     @contextlib.contextmanager
-    def recorded(self, proved: Callable[[Dim, Dim], bool]) -> Iterator[dict[tuple[Dim, Dim], str]]:
-        """Inside, a mapping is filled with the pairs that code of this thread outside of JAX compares, → "file:line (function)".
+    def recorded(self, proved: Callable[[Dim, Dim], bool]) -> Iterator[Undecided]:
+        """Inside, the questions are recorded that code of this thread asks.
 
         Args:
           proved: whether two dimensions that JAX cannot tell to be equal are.
         """
         outer = vars(self._thread).get("found"), vars(self._thread).get("proved")
-        self._thread.found = found = dict[tuple["Dim", "Dim"], str]()
+        self._thread.found = found = Undecided()
         self._thread.proved = proved
         self._enter(1)
         try:
@@ -316,6 +342,7 @@ class _Equality:
         with self._lock:
             self._windows += change
             _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
+            _shape_poly._DimExpr.__hash__ = self._hashed if self._windows else self._original_hash
 
     @property
     def _equal(self) -> Callable[[Dim, Dim], bool]:
@@ -329,12 +356,25 @@ class _Equality:
                 if _is_asked_by_user(frame):
                     self._thread.found = None  # what follows compares dimensions, too
                     if _may_be_zero(dim, other):
-                        place = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-                        found.setdefault((dim, other), user_line([place]) or "")
+                        found.equal.setdefault((dim, other), _place(frame))
                     self._thread.found = found
             return answer
 
         return equal
+
+    @property
+    def _hashed(self) -> Callable[[Dim], int]:
+        def hashed(dim: Dim) -> int:
+            found = vars(self._thread).get("found")
+            if found is not None:
+                frame = sys._getframe(1)
+                if not str(frame.f_globals.get("__name__", "")).startswith("jax") and _looks_up(frame):
+                    self._thread.found = None  # the mapping hashes the dimension, too
+                    found.lookups.setdefault(dim, _place(frame))
+                    self._thread.found = found
+            return self._original_hash(dim)
+
+        return hashed
 
     def _is_proved(self, dim: Dim, other: Dim) -> bool:
         proved = vars(self._thread).get("proved")
@@ -349,6 +389,25 @@ class _Equality:
             return bool(proved(dim, other))
         finally:
             self._thread.proved = proved
+
+
+def _place(frame: types.FrameType) -> str:
+    return user_line([(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)]) or ""
+
+
+_LOOKUPS = [method.__name__ for method in (dict.get, dict.setdefault, dict.pop)]
+
+
+def _looks_up(frame: types.FrameType) -> bool:
+    """Whether code of no installed library asks whether a dict or a set has a key, with an answer for the case that it has not."""
+    if "-packages" in frame.f_code.co_filename or not _is_asked_by_user(frame):
+        return False
+    instructions = list(dis.get_instructions(frame.f_code))
+    current = next((one for one in instructions if one.offset == frame.f_lasti), None)
+    if current is None or current.opname == "CONTAINS_OP":
+        return current is not None
+    same_line = (one for one in instructions if one.positions is not None and one.positions.lineno == frame.f_lineno)
+    return "CALL" in current.opname and any(one.argval in _LOOKUPS for one in same_line)
 
 
 def _is_asked_by_user(frame: types.FrameType) -> bool:
@@ -458,6 +517,44 @@ def term(coefficient: int, factors: Sequence[tuple[Factor, int]], like: _shape_p
 @functools.cache
 def is_extended_dtype(dtype: object) -> bool:
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.extended))
+
+
+def is_checkify_imported() -> bool:
+    """Whether anybody uses `jax.experimental.checkify`; JAX alone does not."""
+    return _CHECKIFY in sys.modules
+
+
+def is_checkify_error(value: object) -> bool:
+    """Whether a result is the error of a function of `checkify`."""
+    return is_checkify_imported() and isinstance(value, sys.modules[_CHECKIFY].Error)
+
+
+def is_checkify_effect(key: object) -> bool:
+    """Whether a key is a kind of errors of `checkify`."""
+    return is_checkify_imported() and isinstance(key, sys.modules[_CHECKIFY].ErrorEffect)
+
+
+def checkify_kind(effect: PyTree) -> str:
+    """The name of a kind of errors: that of its class, with the types of the arguments in its text."""
+    types = ", ".join(f"{x.dtype}{list(x.shape) if x.shape else ''}" for x in effect.shape_dtypes)
+    return f"{effect.error_type.__name__}({types})" if types else effect.error_type.__name__
+
+
+def check_codes(error: PyTree) -> list[int]:
+    """The codes of the checks that an error of `checkify` may come from, in order."""
+    return sorted(error._metadata)
+
+
+def with_check_codes(error: PyTree, code: Callable[[jax.Array], jax.Array], codes: Mapping[int, int]) -> PyTree:
+    """An error of `checkify` with other codes.
+
+    Args:
+      error: the error.
+      code: computes the new codes from its codes.
+      codes: the codes of all checks → the new ones.
+    """
+    new = {effect: code(old) for effect, old in error._code.items()}
+    return dataclasses.replace(error, _code=new, _metadata={codes[c]: kind for c, kind in error._metadata.items()})
 
 
 def default_float() -> Dtype:
@@ -585,6 +682,11 @@ def in_no_mesh(eqn: Equation) -> Equation:
         return eqn.replace(params=params)
     with eqn.ctx.manager, without_mesh():
         return eqn.replace(params=params, ctx=_core.JaxprEqnContext())
+
+
+def is_reshape(eqn: Equation) -> bool:
+    """Whether an equation gives its operand another shape, without a comparison of their sizes where they have symbols."""
+    return eqn.primitive is _lax.reshape_p
 
 
 _TYPE_CASTS = (_core.pvary_p, _core.reduced_vary_cast_p, _parallel.preduced_p, _parallel.vary_unreduced_cast_p)

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
-from jax2onnx_core import to_onnx
+from jax2onnx_core import errors, to_onnx
+from jax2onnx_graph.metadata import read_states
 
 
 def double(x):
@@ -44,6 +45,47 @@ def test_an_input_name_of_the_user_wins_over_that_of_an_output():
 def test_names_of_the_user_hold_for_specializations():
     program = to_onnx(double, [("T",)], output_names=["x"]).specialize(T=3)
     assert (program.input_names, program.output_names) == (["x_1"], ["x"])
+
+
+def sum_and_difference(x, y):
+    return {"sum": x + y, "difference": x - y}
+
+
+def test_own_names_in_another_order_are_an_error():
+    with pytest.raises(errors.OptionError, match=r"in the order \['difference', 'sum'\].*'sum': 'difference'"):
+        to_onnx(sum_and_difference, [(3,), (3,)], output_names=["sum", "difference"])
+
+
+def test_own_names_of_inputs_in_another_order_are_an_error():
+    with pytest.raises(errors.OptionError, match=r"input_names are in the order \['x', 'y'\]"):
+        to_onnx(sum_and_difference, [(3,), (3,)], input_names=["y", "x"])
+
+
+def test_a_mapping_names_outputs_by_their_keys():
+    program = to_onnx(sum_and_difference, [(3,), (3,)], output_names={"sum": "total"})
+    assert program.output_names == ["difference", "total"]
+    program.verify()
+
+
+def test_a_mapping_names_inputs_by_their_parameters():
+    program = to_onnx(sum_and_difference, [("N",), ("N",)], input_names={"y": "z"}).specialize(N=3)
+    assert program.input_names == ["x", "z"]
+    program.verify()
+
+
+def test_a_mapping_exchanges_names():
+    exchange = {"sum": "difference", "difference": "sum"}
+    assert to_onnx(sum_and_difference, [(3,), (3,)], output_names=exchange).output_names == ["sum", "difference"]
+
+
+def test_an_output_without_a_new_name_gives_way_to_one_with_such_a_name():
+    program = to_onnx(lambda x: {"a": x, "x": x + 1}, [(3,)], output_names={"a": "x_1"}, input_names={"x": "b"})
+    assert (program.input_names, program.output_names) == (["b"], ["x_1", "x"])
+
+
+def test_states_go_by_own_names_of_renamed_outputs():
+    program = to_onnx(sum_and_difference, [(3,), (3,)], states={"x": "sum"}, output_names={"sum": "total"})
+    assert [(pair.input, pair.output) for pair in read_states(program.model)] == [("x", "total")]
 
 
 KEYS = {

@@ -104,7 +104,7 @@ OPTIONS = [
     {"opset": 0}, {"opset": [23]}, {"target": 3}, {"target": ""}, {"target": "onnxruntime==0.9"}, {"target": " onnx "}, {"specialize": "B"},
     {"specialize": {"B": 1.5}}, {"specialize": {"B": -1}}, {"specialize": {"Z": 1}}, {"specialize": [("B", 1)]}, {"specialize": {"B": True}},
     {"specialize": {"B": None}}, {"x64": "yes"}, {"x64": 1}, {"input_names": "x"}, {"input_names": ["a", "a"]}, {"input_names": [3]},
-    {"input_names": [""]}, {"input_names": [None]}, {"output_names": "abc"}, {"output_names": ["a", "b"]}, {"input_names": ["a"], "output_names": ["a"]},
+    {"input_names": [""]}, {"input_names": [None]}, {"output_names": "abc"}, {"output_names": {"z": "a"}}, {"output_names": {"output": 3}}, {"input_names": {0: "a"}}, {"output_names": ["a", "b"]}, {"input_names": ["a"], "output_names": ["a"]},
     {"input_names": ["a\nb"]}, {"input_names": ["a\0b"]}, {"input_layouts": "NHWC->NCHW"}, {"input_layouts": {"zz": "NC->CN"}},
     {"input_layouts": {"x": "NC=>CN"}}, {"input_layouts": {"x": "NHWC->NCHW"}}, {"input_layouts": {0: 3}}, {"input_layouts": {7: "NC->CN"}},
     {"output_layouts": {"y": "N->N"}}, {"states": 3}, {"states": "x"}, {"states": {5: 0}}, {"states": {0: 5}}, {"states": {"zz": "yy"}},

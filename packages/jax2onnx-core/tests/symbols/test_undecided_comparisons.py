@@ -101,3 +101,29 @@ def test_other_threads_are_not_recorded():
     answers: list[bool] = []
     assert to_onnx(fn, [("T",)]).constraints == []
     assert answers == [False]
+
+
+def got(x):
+    return x * {1: 2, 4: 3}.get(x.shape[1], 5)
+
+
+def member(x):
+    return x * 2 if x.shape[1] in {1, 4} else x * 5
+
+
+@pytest.mark.parametrize("fn", [got, member])
+def test_a_lookup_is_warned_of_with_the_line(fn):
+    line = fn.__code__.co_firstlineno + 1
+    with pytest.warns(
+        errors.ExportWarning, match=rf"looks T up in a dict or a set at .*_comparisons\.py:{line} \({fn.__name__}\)"
+    ):
+        to_onnx(fn, [("B", "T")])
+
+
+def kept(x):
+    sizes = {x.shape[1]: 2}
+    return x * sizes[x.shape[1]]
+
+
+def test_a_size_as_a_key_of_its_own_is_no_question():
+    to_onnx(kept, [("B", "T")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from jax2onnx_graph.build.names import Names, Origin, check_names, title
+from jax2onnx_graph.build.names import Names, Origin, new_names, title
 from jax2onnx_graph.errors import OptionError
 
 
@@ -34,16 +34,38 @@ def test_nodes_are_named_after_their_scope_or_else_the_operation():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("ab", r"names needs a list of names, each a text of printable characters; got 'ab'\."),
+        (
+            "ab",
+            r"names needs a list of names, each a text of printable characters; got 'ab'\.",
+        ),
         (["a", ""], r"needs a list of names"),
         (["a"], r"names needs 2 different names, one for each of \['x', 'y'\]; got \['a'\]\."),
         (["a", "a"], r"needs 2 different names"),
         (["a", "z"], r"An input and an output cannot share a name; both are called 'z'\."),
+        (("y", "x"), r"names are in the order \['x', 'y'\], but .* \['y', 'x'\].*; names=\{'x': 'y', 'y': 'x'\} says"),
+        ({"x": ""}, r"names needs a list of names"),
+        ({"w": "a"}, r"names has 'w', which is none of the own names: \['x', 'y'\]\."),
+        ({"x": "y"}, r"names needs different names; several would be called 'y'\."),
+        ({"x": "z"}, r"An input and an output cannot share a name; both are called 'z'\."),
     ],
 )
 def test_names_that_do_not_fit_are_an_error(names, message):
     with pytest.raises(OptionError, match=message):
-        check_names("names", names, ["x", "y"], apart_from=["z"])
+        new_names("names", names, ["x", "y"], apart_from=["z"])
+
+
+@pytest.mark.parametrize(
+    ("given", "new"),
+    [
+        (None, {}),
+        (["a", "x"], {"x": "a", "y": "x"}),
+        (["x", "y"], {"x": "x", "y": "y"}),
+        ({"y": "a"}, {"y": "a"}),
+        ({"x": "y", "y": "x"}, {"x": "y", "y": "x"}),
+    ],
+)
+def test_names_replace_own_names(given, new):
+    assert new_names("names", given, ["x", "y"]) == new
 
 
 def test_the_title_of_a_model_is_the_name_of_its_function_or_class():
@@ -55,5 +77,5 @@ def test_the_title_of_a_model_is_the_name_of_its_function_or_class():
         init: object
         apply: object
 
-    functions = [check_names, Model(), Model().__call__, lambda: 0, (Model(), {}), (Transformed(check_names, abs), {})]
-    assert [title(fn) for fn in functions] == ["check_names", "Model", "Model", "main", "Model", "Transformed"]
+    functions = [new_names, Model(), Model().__call__, lambda: 0, (Model(), {}), (Transformed(new_names, abs), {})]
+    assert [title(fn) for fn in functions] == ["new_names", "Model", "Model", "main", "Model", "Transformed"]

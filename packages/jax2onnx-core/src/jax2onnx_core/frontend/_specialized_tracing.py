@@ -25,7 +25,7 @@ class SpecializedFunction:
 
     Attributes:
       traced: the function.
-      inputs: its inputs, with a constraint for each comparison of dimensions that the trace took for false.
+      inputs: its inputs, with a constraint for each comparison of dimensions that the trace took for false or true.
       specialized: the symbols that were fixed → their numbers.
       given: the inputs as they were before symbols were fixed.
     """
@@ -109,9 +109,10 @@ def trace_inputs(
 
 
 def _constrained(inputs: Inputs, traced: Traced) -> Inputs:
-    """The inputs with a constraint for each comparison of dimensions that the trace took for false."""
+    """The inputs with a constraint for each comparison of dimensions that the trace took for false, and each that it took for true."""
     label = inputs.symbols.label
-    return inputs.with_constraints(f"{label(left)} != {label(right)}" for left, right in traced.undecided)
+    different = [f"{label(left)} != {label(right)}" for left, right in traced.undecided]
+    return inputs.with_constraints([*different, *traced.required])
 
 
 def _trace_with(

@@ -13,6 +13,7 @@ from jax2onnx_graph.build.names import Names
 from jax2onnx_core import _compat
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
+from jax2onnx_core.frontend._checkified import error_part_name, with_numbered_checks
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend._one_device import on_one_device
@@ -24,15 +25,18 @@ from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
+from jax2onnx_core.symbols._extremes import deciding_constraints
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, place_of, undecided
 from jax2onnx_core.symbols._multiples import multiples_that_agree
 from jax2onnx_core.symbols._quotients import are_equal
+from jax2onnx_core.symbols._reshapes import fitting_reshapes
 
 __all__ = ["NEW_STATE", "Traced", "trace"]
 
 #: What the names of outputs begin with that are new states of a model.
 NEW_STATE = "new_state"
 
+_MEETING = re.compile("broadcasting|same shape|incompatible")
 _DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
 
 
@@ -47,6 +51,8 @@ class Traced:
       lost: a text about state that the model cannot keep, if there is some.
       unchanged: the paths of selected states that a call returns as they were.
       undecided: the comparisons of dimensions that the trace took for false without knowing → the user's lines.
+      lookups: the dimensions that were looked up in dicts and sets, which took them for no key → the user's lines.
+      required: the constraints under which the sizes that the trace took for equal are → the user's lines.
       declined: the operations that calls were not traced as, with the reason: something that they use was changed.
       snapshots: the numbers of the constants that are NumPy arrays.
     """
@@ -59,6 +65,8 @@ class Traced:
     lost: str | None
     unchanged: Sequence[str] = ()
     undecided: Mapping[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
+    lookups: Mapping[Dim, str] = dataclasses.field(default_factory=dict)
+    required: Mapping[str, str] = dataclasses.field(default_factory=dict)
     declined: Sequence[tuple[str, str]] = ()
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
@@ -89,12 +97,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
         written.extend(path for path, array in fresh.written().items() if id(array) not in kept)
-        return result
+        return with_numbered_checks(result)
 
     written: list[str] = []
 
     window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities(are_equal)
-    with window as declined, _compat.without_experiments(), equalities as undecided_equalities:
+    with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
@@ -103,6 +111,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
                 raise
             raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
         except ValueError as error:
+            _advise_on_sizes(error, inputs)
             _advise_on_mesh(error, inputs)
             raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
@@ -118,7 +127,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     lost = lost_state(written, keys, adapted.owners) if written or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
     return Traced(
-        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=undecided_equalities, declined=declined
+        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
+        required=fitting_reshapes(jaxpr, inputs.symbols), declined=declined,
     )  # fmt: skip
 
 
@@ -185,17 +195,7 @@ def _advise(error: Exception, inputs: Inputs, place: str) -> None:
             "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
             "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
         )
-    if multiples := multiples_that_agree(str(error)):
-        error.add_note(
-            f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
-            f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
-        )
-    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if "shape" in str(error) else []
-    if len(symbols) > 1:
-        error.add_note(
-            f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
-            "one name."
-        )
+    _advise_on_sizes(error, inputs)
     for kind, advice in _NEEDS_VALUE.items():
         if isinstance(error, kind):
             error.add_note(f"{advice} It is at {place_of(error, place)}")
@@ -205,6 +205,34 @@ def _advise(error: Exception, inputs: Inputs, place: str) -> None:
         error.add_note(
             f"The inputs given as Python numbers ({', '.join(numbers)}) are inputs of the model. One that is to be fixed "
             f"in it is not listed, but bound: functools.partial(fn, {numbers[0]}=value)."
+        )
+
+
+def _advise_on_sizes(error: Exception, inputs: Inputs) -> None:
+    """Say how sizes that meet become equal, if the code combines shapes of which JAX does not know that they fit."""
+    text = str(error).partition("\n")[0]
+    if multiples := multiples_that_agree(text):
+        error.add_note(
+            f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
+            f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
+        )
+    if constraints := deciding_constraints(text, inputs.symbols):
+        error.add_note(
+            f"The sizes that meet at {place_of(error)} may be equal where {' and '.join(constraints)}. Say so, if it is meant: "
+            f"constraints=({', '.join(map(repr, constraints))},)."
+        )
+        return
+    is_about_shapes = "shape" in str(error) or "broadcasting" in text
+    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if is_about_shapes else []
+    if len(symbols) > 1:
+        error.add_note(
+            f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
+            "one name."
+        )
+    elif symbols and not multiples and _MEETING.search(text):
+        error.add_note(
+            f"{symbols[0]} may have any size, so it fits no number: give the dimension of the input as a number if it always has that size. "
+            f"It is at {place_of(error)}"
         )
 
 
@@ -227,5 +255,8 @@ def _advise_on_mesh(error: Exception, inputs: Inputs) -> None:
 def _output_name(path: KeyPath, *, has_states: bool) -> str:
     if has_states and path[0].idx == 1:  # they stand beside the result
         return f"{NEW_STATE}.{path_name(path[1:])}"
-    name = path_name(path[1:] if has_states else path)
+    path = path[1:] if has_states else path
+    if (of_error := error_part_name(path)) is not None:
+        return of_error
+    name = path_name(path)
     return f"output_{name}".rstrip("_") if not name or name[0].isdigit() else name

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.build.names import Names, check_names
+from jax2onnx_graph.build.names import Names, new_names
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_runtime.sizes import SymbolSpace
 
@@ -47,16 +47,12 @@ class Inputs:
     default_names: Sequence[str] = ()
     layouts: Layouts = NO_LAYOUTS
 
-    def renamed(self, names: Sequence[str] | None, apart_from: Iterable[str] = ()) -> Inputs:
-        """The inputs with the names that the user gave, if any.
-
-        Raises:
-          OptionError: there are more or fewer names than inputs, one stands twice, or one is among `apart_from`.
-        """
+    def renamed(self, names: Sequence[str] | Mapping[str, str] | None, apart_from: Iterable[str] = ()) -> Inputs:
+        """The inputs with the names that the user gave, if any; see `new_names`, which raises OptionError where they do not fit."""
         if names is None:
             return self
-        check_names("input_names", names, self.names, apart_from=[*apart_from])
-        return dataclasses.replace(self, names=list(names), default_names=self.names)
+        new = new_names("input_names", names, self.names, apart_from=apart_from)
+        return dataclasses.replace(self, names=[new.get(name, name) for name in self.names], default_names=self.names)
 
     def with_layouts(self, given: GivenLayouts | None) -> Inputs:
         """The inputs with the layouts that the user gave, if any; see `Layouts.read`."""

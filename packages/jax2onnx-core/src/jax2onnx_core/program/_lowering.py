@@ -61,7 +61,7 @@ class LoweringOptions:
       x64: whether JAX's 64-bit types are enabled.
       provenance: whether each node's metadata names the user's source line.
       inline_functions: whether the bodies of functions stand in the place of their calls.
-      output_names: the names of the outputs that the user gave, if any.
+      output_names: the own names of outputs → those that the user gave instead.
       output_layouts: the layouts of the outputs that the user gave, if any.
       states: the pairs of inputs and outputs, by their default names, that are states.
     """
@@ -75,7 +75,7 @@ class LoweringOptions:
     x64: bool
     provenance: bool
     inline_functions: bool
-    output_names: Sequence[str] | None
+    output_names: Mapping[str, str]
     output_layouts: GivenLayouts | None
     states: Sequence[StatePair]
 
@@ -148,12 +148,13 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
         )  # fmt: skip
         for name, reason in traced.declined:
             engine.log.declined(name, reason)
-        engine.state.names.reserve(options.output_names or ())
+        engine.state.names.reserve(options.output_names.values())
         scope, outputs = _lower_main_graph(engine, function)
     if engine.log.unsupported:
         family = jax.lax.__name__.rpartition(".")[2]
         raise UnsupportedError(missing_text(engine.log, family, plugins.failure_notes()))
-    names = options.output_names or [engine.state.names.unique(name) for name in traced.out_names]
+    given = options.output_names
+    names = [given[name] if name in given else engine.state.names.unique(name) for name in traced.out_names]
     named, final = inputs.final_names, dict(zip(traced.out_names, names, strict=True))
     states = [pair.renamed(named, final) for pair in options.states]
     layouts = inputs.layouts.continued(states)

@@ -28,16 +28,16 @@ def input_leaves(inputs: Inputs) -> list[Leaf]:
     return leaves
 
 
-def output_leaves(traced: Traced, inputs: Inputs, given: Sequence[str] | None) -> list[Leaf]:
+def output_leaves(traced: Traced, inputs: Inputs, given: Mapping[str, str]) -> list[Leaf]:
     """The outputs as parts of the results; a result that is no tuple is the first of one.
 
     Args:
       traced: the function.
       inputs: its inputs, whose symbols the dimensions are made of.
-      given: the names of the outputs that the user gave, if any.
+      given: the own names of outputs → those that the user gave instead.
     """
     numbered = jax.tree_util.tree_unflatten(traced.out_tree, range(len(traced.out_names)))
-    names, leaves = list(zip(traced.out_names, given or traced.out_names, strict=True)), []
+    names, leaves = [(name, given.get(name, name)) for name in traced.out_names], []
     for position, result in enumerate(numbered if isinstance(numbered, (tuple, list)) else [numbered]):
         for path, i in jax.tree_util.tree_flatten_with_path(result)[0]:
             dtype, dims = physical_type(traced.out_avals[i])

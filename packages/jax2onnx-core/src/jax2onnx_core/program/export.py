@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 from jax2onnx_graph.assumptions import Assumption, parse_assumptions
-from jax2onnx_graph.build.names import check_names
+from jax2onnx_graph.build.names import new_names
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.opsets import check_opset
 from jax2onnx_graph.options import check_flag, check_list, check_mapping
@@ -38,6 +38,14 @@ _UNDECIDED = (
     "The function asks at {line} whether {0} == {1}, which JAX answers by False where it does not know. So the model is for {0} != {1} "
     "only, which is checked when it runs; constraints=('{0} != {1}',) says that this is meant, and specialize={{…}} exports the other case."
 )
+_REQUIRED = (
+    "The function reshapes an array at {line} to a shape that has as many elements only if {0}. So the model is for such sizes only, "
+    "which is checked when it runs; constraints=('{0}',) says that this is meant."
+)
+_LOOKED_UP = (
+    "The function looks {0} up in a dict or a set at {line}, which know no symbol but this very one. So the model is for sizes that are none "
+    "of the keys, which nothing checks; a comparison with == is checked, and specialize={{…}} exports the case of a key."
+)
 _UNCHANGED = (
     "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
     "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
@@ -54,8 +62,8 @@ def to_onnx(
     target: str | None = None,
     specialize: Mapping[str, int] | None = None,
     x64: bool | None = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | Mapping[str, str] | None = None,
     input_layouts: GivenLayouts | None = None,
     output_layouts: GivenLayouts | None = None,
     states: Any = None,
@@ -80,8 +88,9 @@ def to_onnx(
       target: the runtime to export for; by default the installed one, `"onnx"` for the pure standard.
       specialize: symbols to fix to numbers after tracing, `{"T": 1}`; see `OnnxProgram.specialize`.
       x64: whether JAX's 64-bit types are enabled during the export; None leaves JAX's setting.
-      input_names: names in place of those of the parameters.
-      output_names: names in place of those of the result keys.
+      input_names: names in place of those of the parameters: all of them in order, or `{"x": "image"}` for some. The own names in
+        another order are an error.
+      output_names: names in place of those of the result keys, likewise. The order is that of JAX, which sorts the keys of dicts.
       input_layouts: inputs whose axes the model takes in another order than the function, by name or position among the
         model's inputs: `{"x": "NHWC->NCHW"}`, or "NCHW" for a function with channels last. In a name `*` stands for anything.
         Calls take the arguments of `fn`. A state comes back as it goes in.
@@ -103,7 +112,9 @@ def to_onnx(
     """
     check_mapping("kwargs", kwargs, "keyword arguments to specifications, {'scale': ((), 'float32')}")
     check_list("constraints", constraints, "texts such as 'T >= 2'")
-    check_list("output_names", output_names, "names")
+    if not isinstance(output_names, Mapping):
+        check_list("output_names", output_names, "names")
+    reserved = [*map(str, output_names.values() if isinstance(output_names, Mapping) else output_names or ())]
     for option, flag in {"x64": x64, "provenance": provenance, "inline_functions": inline_functions}.items():
         check_flag(option, flag)
     installed = needed_plugins()
@@ -117,21 +128,20 @@ def to_onnx(
     adapted, states = _with_states(adapt_callable(fn, registry.adapters, hints), states, kwargs or {})
     with jax.enable_x64(x64):
         parsed = parse_inputs(
-            adapted.called, inputs, kwargs or {}, constraints or (), map(str, output_names or ()), adapted.state_inputs,
+            adapted.called, inputs, kwargs or {}, constraints or (), reserved, adapted.state_inputs,
             _shapes(state_shapes, states, adapted.state_keyword),
         )  # fmt: skip
-        parsed = parsed.renamed(input_names, output_names or ()).with_layouts(input_layouts)
+        parsed = parsed.renamed(input_names, reserved).with_layouts(input_layouts)
         with _hinting(hints(adapted.classes)):
             function = trace_inputs(adapted, parsed, registry, specialize)
-    if output_names is not None:
-        check_names("output_names", output_names, function.traced.out_names)
+    new = new_names("output_names", output_names, function.traced.out_names)
     if needed_plugins() is not installed:  # the function imported a library as it was traced
         found = needed_plugins().with_inline(plugins)
-    pairs = _state_pairs(function, states, output_names)
+    pairs = _state_pairs(function, states, new)
     _warn(function, constraints or ())
     options = LoweringOptions(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
-        inline_functions=inline_functions or not made_for.runs_functions, output_names=output_names,
+        inline_functions=inline_functions or not made_for.runs_functions, output_names=new,
         output_layouts=output_layouts, states=pairs,
     )  # fmt: skip
     return lower_program(options, function)
@@ -148,7 +158,7 @@ def _with_states(
 
 
 def _state_pairs(
-    function: SpecializedFunction, states: Mapping[int | str, int | str] | None, output_names: Sequence[str] | None
+    function: SpecializedFunction, states: Mapping[int | str, int | str] | None, output_names: Mapping[str, str]
 ) -> Sequence[StatePair]:
     """The pairs of inputs and outputs that are states."""
     if states is None:
@@ -184,6 +194,8 @@ def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
         labels = symbols.label(left), symbols.label(right)
         if f"{labels[0]} != {labels[1]}" not in constraints:
             messages.append(_UNDECIDED.format(*labels, line=line))
+    messages += [_LOOKED_UP.format(symbols.label(dim), line=line) for dim, line in traced.lookups.items()]
+    messages += [_REQUIRED.format(text, line=line) for text, line in traced.required.items() if text not in constraints]
     if traced.unchanged:
         messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
     for message in messages:

@@ -19,6 +19,7 @@ from jax2onnx_runtime.sizes import Ranges, Sizes, check_ranges, check_shapes, ch
 from jax2onnx_runtime.verification import Run
 
 from jax2onnx_core import _compat
+from jax2onnx_core.frontend._checkified import with_numbered_checks
 from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.layouts import Layouts
@@ -148,7 +149,7 @@ class Interface(CallInterface):
 
     def outputs_in_jax(self, result: PyTree) -> list[Array]:
         """The outputs of the model for what the function returned, whatever its types are."""
-        arrays = [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(result)]
+        arrays = [physical_array(jax.numpy.asarray(x)) for x in jax.tree_util.tree_leaves(with_numbered_checks(result))]
         return [*map(self.layouts.given, [leaf.name for leaf in self.outputs], arrays)]
 
     def held_states(self) -> dict[str, Array]:

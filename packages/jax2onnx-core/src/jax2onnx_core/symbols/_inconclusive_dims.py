@@ -57,11 +57,10 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     if compared is None:
         return None
     left, comparison, right = compared.groups()
-    given = [*(f"{name} >= 0" for name in symbols.zero), *(c.text for c in symbols.constraints if c.comparison != "!=")]
 
     def decides(text: str) -> bool:
         try:
-            trial = Symbols([*given, text])
+            trial = symbols.constrained(text)
             _OPERATORS[comparison](trial.parse(left), trial.parse(right))
         except (SymbolError, _compat.inconclusive_dimension_error):
             return False

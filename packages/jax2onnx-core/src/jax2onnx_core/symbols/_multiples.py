@@ -9,7 +9,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.symbols.symbols import Symbols
 
-__all__ = ["multiples_that_agree"]
+__all__ = ["dimensions", "multiples_that_agree"]
 
 _SHAPES = re.compile(r"incompatible shapes for broadcasting: \((.*)\), \((.*)\)\.?$")
 _NAME = re.compile(r"\b(?!(?:floordiv|mod|max|min)\b)[A-Za-z_]\w*")
@@ -25,7 +25,7 @@ def multiples_that_agree(message: str) -> dict[str, str]:
     found = _SHAPES.search(message.partition("\n")[0])
     if found is None or "floordiv" not in message:
         return {}
-    left, right = (_dimensions(text) for text in found.groups())
+    left, right = (dimensions(text) for text in found.groups())
     pairs = [(a, b) for a, b in zip(reversed(left), reversed(right), strict=False) if a != b and "1" not in (a, b)]
     names = sorted({name for a, b in pairs for name in _NAME.findall(f"{a} {b}")})
     factor = next((factor for factor in _FACTORS if all(_agree(a, b, factor) for a, b in pairs)), None)
@@ -42,7 +42,7 @@ def _agree(left: str, right: str, factor: int) -> bool:
     return bool(_compat.substitute(one, scaled) == _compat.substitute(other, scaled))
 
 
-def _dimensions(shape: str) -> list[str]:
+def dimensions(shape: str) -> list[str]:
     """The dimensions of a shape that is written as text, without its parentheses."""
     depths = itertools.accumulate((c == "(") - (c == ")") for c in shape)
     marked = "".join("\n" if c == "," and depth == 0 else c for c, depth in zip(shape, depths, strict=True))

@@ -109,6 +109,11 @@ class Symbols:
         left, comparison, right = sides
         return Constraint(text, self._parse(left, self._plain), comparison, self._parse(right, self._plain))
 
+    def constrained(self, text: str) -> Symbols:
+        """Symbols of a new scope with a further constraint, which JAX is told; those for sizes that differ are left out."""
+        given = [*(f"{name} >= 0" for name in self.zero), *(c.text for c in self.constraints if c.comparison != "!=")]
+        return Symbols([*given, text])
+
     def with_constraints(self, texts: Iterable[str]) -> Symbols:
         """The same symbols with further constraints, which JAX is not told."""
         known = {constraint.text for constraint in self.constraints}

@@ -7,11 +7,11 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Names", "Origin", "check_names", "printable", "renamed", "title", "user_line"]
+__all__ = ["Names", "Origin", "new_names", "printable", "renamed", "title", "user_line"]
 
 
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -30,28 +30,56 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def check_names(option: str, names: Sequence[str], defaults: Sequence[str], *, apart_from: Sequence[str] = ()) -> None:
-    """Check names that the user gives for inputs or outputs.
+def new_names(
+    option: str, given: Sequence[str] | Mapping[str, str] | None, own: Sequence[str], *, apart_from: Iterable[str] = ()
+) -> dict[str, str]:
+    """The own names of inputs or outputs that the user replaces → the names that he gives.
 
     Args:
       option: the name of the option that takes them, for the error.
-      names: the names.
-      defaults: the names that they replace, one by one.
-      apart_from: names that they have to differ from: those of the outputs where inputs are named.
+      given: a name for each, in order; or own names → names, for some of them; None for no names.
+      own: the names that they have without the option, in order.
+      apart_from: names that they have to differ from: those given to the outputs where inputs are named.
 
     Raises:
-      OptionError: they are none, too few or too many, or the same.
+      OptionError: the names are too few, too many or the same; they are the own names in another order, so that one would get
+        the name of another; or an own name in the mapping is unknown.
     """
+    if given is None:
+        return {}
+    names = list(given.values()) if isinstance(given, Mapping) else given
     if isinstance(names, str) or not all(isinstance(n, str) and n and n == printable(n) for n in names):
-        raise OptionError(f"{option} needs a list of names, each a text of printable characters; got {names!r}.")
-    if len(names) != len(defaults) or len(set(names)) != len(names):
-        raise OptionError(
-            f"{option} needs {len(defaults)} different names, one for each of {list(defaults)}; got {names!r}."
-        )
+        raise OptionError(f"{option} needs a list of names, each a text of printable characters; got {given!r}.")
+    found = _of_mapping(option, given, own) if isinstance(given, Mapping) else _of_list(option, given, own)
     if shared := sorted(set(names) & set(apart_from)):
         raise OptionError(
             f"An input and an output cannot share a name; both are called {', '.join(map(repr, shared))}."
         )
+    return found
+
+
+def _of_list(option: str, names: Sequence[str], own: Sequence[str]) -> dict[str, str]:
+    """The names that a list gives, one by one."""
+    if len(names) != len(own) or len(set(names)) != len(names):
+        raise OptionError(f"{option} needs {len(own)} different names, one for each of {list(own)}; got {names!r}.")
+    found = dict(zip(own, names, strict=True))
+    if list(names) != list(own) and sorted(names) == sorted(own):
+        crossed = {name: new for name, new in found.items() if name != new}
+        raise OptionError(
+            f"{option} are in the order {list(own)}, but the names given are in the order {list(names)}, so {own[0]!r} and others would "
+            f"get each other's names. Leave the option out to keep the names; {option}={crossed!r} says that the exchange is meant."
+        )
+    return found
+
+
+def _of_mapping(option: str, names: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
+    """The names that a mapping gives to some of the own names."""
+    if unknown := [name for name in names if name not in own]:
+        raise OptionError(f"{option} has {', '.join(map(repr, unknown))}, which is none of the own names: {list(own)}.")
+    renamed = [names.get(name, name) for name in own]
+    if twice := sorted({name for name in renamed if renamed.count(name) > 1}):
+        raise OptionError(f"{option} needs different names; several would be called {', '.join(map(repr, twice))}.")
+    return dict(names)
 
 
 class Names:

@@ -115,7 +115,7 @@ rules.unsupported(
 rules.unsupported(
     "check",
     "It raises an error of jax.experimental.checkify, which a model cannot do.",
-    "Leave the check out, or export the values beside the error: lambda *args: checkify.checkify(f)(*args)[1].",
+    "Leave the check out, export checkify.checkify(f), whose error is a result of the model, or only the values beside the error: lambda *args: checkify.checkify(f)(*args)[1].",
 )
 rules.unsupported(
     ("pbroadcast", "pbroadcast_dynamic"),

@@ -1,0 +1,116 @@
+"""Reshapes that fit only at some sizes: JAX accepts every one that has symbols in it, so that each is a constraint of the program."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+
+from jax2onnx_core import _compat
+from jax2onnx_core.jax_types import Equation, Jaxpr
+from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
+from jax2onnx_core.plugins.errors import SymbolError
+from jax2onnx_core.symbols._quotients import are_equal
+from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
+
+__all__ = ["fitting_reshapes"]
+
+_SIZES = (*range(33), 48, 60, 64, 96, 120, 128, 240, 256, 720, 5040)
+_DRAWS = 2000
+_NO_PLACE = "an unknown line"
+
+
+def fitting_reshapes(jaxpr: Jaxpr, symbols: Symbols) -> dict[str, str]:
+    """The constraints under which all reshapes of a traced function fit → the user's lines.
+
+    A reshape whose sizes are the same at every size that is tried is taken to fit, though JAX may not prove it. One whose sizes
+    depend on values is left to its rule.
+
+    Args:
+      jaxpr: the traced function.
+      symbols: the symbols of its inputs.
+
+    Raises:
+      SymbolError: a reshape fits at no size.
+    """
+    found: dict[str, str] = {}
+    for operand, result, line in _reshapes(jaxpr, _NO_PLACE):
+        left, right = math.prod(operand), math.prod(result)
+        if is_static(left - right) or not symbols.known.issuperset(symbols.names([left, right])):
+            continue
+        if left == right or are_equal(left, right) or _seem_equal(left, right, symbols):
+            continue
+        shown = [f"({', '.join(map(symbols.label, shape))})" for shape in (operand, result)]
+        found.setdefault(_equality(left, right, symbols, f"{shown[0]} is reshaped to {shown[1]} at {line}"), line)
+    return found
+
+
+def _reshapes(jaxpr: Jaxpr, outer: str) -> Iterator[tuple[Dims, Dims, str]]:
+    """The shapes before and after each reshape, and the user's line; in nested jaxprs that of the call where they have none."""
+    for eqn in open_jaxpr(jaxpr)[0].eqns:
+        line = _compat.user_frame(eqn.source_info) or outer
+        if _compat.is_reshape(eqn):
+            yield eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape, line
+        for inner in _jaxprs(eqn):
+            yield from _reshapes(inner, line)
+
+
+def _jaxprs(eqn: Equation) -> Iterator[Jaxpr]:
+    for value in eqn.params.values():
+        yield from filter(is_jaxpr, value if isinstance(value, tuple) else (value,))
+
+
+def _seem_equal(left: Dim, right: Dim, symbols: Symbols) -> bool:
+    """Whether two dimensions are equal at each of many sizes that are allowed; False if there are none among them."""
+    tried = False
+    for sizes in _allowed(symbols, symbols.names([left, right])):
+        traced = symbols.traced_values(sizes)
+        if evaluate_dim(left, traced) != evaluate_dim(right, traced):
+            return False
+        tried = True
+    return tried
+
+
+def _allowed(symbols: Symbols, names: list[str]) -> Iterator[Mapping[str, int]]:
+    if len(_SIZES) ** len(names) <= _DRAWS:
+        tuples: Iterator[tuple[int, ...]] = itertools.product(_SIZES, repeat=len(names))
+    else:
+        draw = random.Random(0)  # noqa: S311
+        tuples = (tuple(draw.choices(_SIZES, k=len(names))) for _ in range(_DRAWS))
+    return filter(symbols.allow, (dict(zip(names, sizes, strict=True)) for sizes in tuples))
+
+
+def _equality(left: Dim, right: Dim, symbols: Symbols, where: str) -> str:
+    """The constraint that two dimensions are equal, in the user's symbols and in lowest terms; SymbolError if they never are.
+
+    `where` says what wants them to be equal, for the error.
+    """
+    least, largest = _compat.bounds(left - right)
+    difference = Symbols([]).parse(symbols.label(left - right))
+    terms = _compat.dim_expression(difference)
+    common = math.gcd(*(coefficient for coefficient, factors in terms if factors))
+    constant = sum(coefficient for coefficient, factors in terms if not factors)
+    if constant % common or least > 0 or largest < 0:
+        raise SymbolError(
+            f"{where}, but no sizes have as many elements in both: {symbols.label(left)} is never {symbols.label(right)}."
+        )
+    for operand, divisor in _quotients(difference):
+        remainder = _compat.operation("mod", (operand, divisor), difference)
+        if are_equal(difference, common * remainder) or are_equal(-difference, common * remainder):
+            return f"{remainder} == 0"
+    parts = [
+        sum(_compat.term(sign * coefficient // common, factors, difference) for coefficient, factors in terms if sign * coefficient > 0)
+        for sign in (1, -1)
+    ]  # fmt: skip
+    return " == ".join(map(str, parts))
+
+
+def _quotients(dim: Dim) -> Iterator[Sequence[Dim]]:
+    """The operands of the quotients in an expression."""
+    for _, factors in _compat.dim_expression(dim):
+        for factor, _ in factors:
+            if not isinstance(factor, str) and factor[0] == "floordiv":
+                yield factor[1]

@@ -1,0 +1,163 @@
+"""Sizes that meet while a function is traced: equal at all sizes, a constraint with the user's line, or an error with it."""
+
+from __future__ import annotations
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import errors, to_onnx
+
+
+def to_matrix(x):
+    return x.reshape(32, 8)
+
+
+def to_pairs(x):
+    return x.reshape(x.shape[0] // 2, 2, 8)
+
+
+def to_five_parts(x):
+    return x.reshape(x.shape[0] * 5, 8)
+
+
+def in_a_loop(x):
+    return jax.lax.fori_loop(0, 3, lambda _, c: c + to_matrix(x), jnp.zeros((32, 8)))
+
+
+def in_jit(x):
+    return jax.jit(to_matrix)(x)
+
+
+FITTING = {
+    "one size": (to_matrix, [("B", 8)], "B == 32", (32, 8), (5, 8)),
+    "multiples": (to_pairs, [("B", 8)], "mod(B, 2) == 0", (6, 8), (5, 8)),
+    "two symbols": (to_five_parts, [("B", "T", 8)], "B*T == 5*B", (2, 5, 8), (2, 4, 8)),
+    "an expression": (to_matrix, [("2*B", 8)], "B == 16", (32, 8), (4, 8)),
+    "a loop": (in_a_loop, [("B", 8)], "B == 32", (32, 8), (5, 8)),
+    "jit": (in_jit, [("B", 8)], "B == 32", (32, 8), (5, 8)),
+}
+
+
+def ones(shape):
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+@pytest.mark.parametrize("name", FITTING)
+def test_a_reshape_that_fits_at_some_sizes_is_a_constraint(name):
+    fn, inputs, constraint, fits, does_not = FITTING[name]
+    program = to_onnx(fn, inputs)
+    assert program.constraints == [constraint]
+    assert program(ones(fits)).shape == fn(ones(fits)).shape
+    with pytest.raises(errors.RuntimeInputError, match="does not hold for"):
+        program(ones(does_not))
+    program.verify()
+
+
+@pytest.mark.parametrize("fn", [to_matrix, in_a_loop, in_jit])
+def test_it_is_warned_of_with_the_line(fn):
+    with pytest.warns(errors.ExportWarning, match=r"at .*test_sizes_that_meet\.py:\d+ \(.*only if B == 32"):
+        to_onnx(fn, [("B", 8)])
+
+
+@pytest.mark.parametrize(("fn", "constraint"), [(to_matrix, "B == 32"), (to_pairs, "mod(B, 2) == 0")])
+def test_a_constraint_of_the_user_says_that_it_is_meant(fn, constraint):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = to_onnx(fn, [("B", 8)], constraints=[constraint])
+    assert program.constraints == [constraint]
+    program.verify()
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+def test_an_empty_size_is_shown_as_the_user_wrote_it():
+    program = to_onnx(to_matrix, [("S", 8)], constraints=["S >= 0"])
+    assert program.constraints == ["S == 32"]
+    program.verify()
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+def test_specializing_to_a_size_that_fits():
+    program = to_onnx(to_matrix, [("B", 8)]).specialize(B=32)
+    assert program(ones((32, 8))).shape == (32, 8)
+
+
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+def test_specializing_to_another_size_is_the_error_of_jax():
+    program = to_onnx(to_matrix, [("B", 8)])
+    with pytest.raises(TypeError, match=r"cannot reshape array of shape \(5, 8\)"):
+        program.specialize(B=5)
+
+
+def test_a_reshape_that_never_fits_is_an_error_with_the_line():
+    with pytest.raises(errors.SymbolError, match=r"\(B, 8\) is reshaped to \(3, 3\) at .*py:\d+ .*8\*B is never 9"):
+        to_onnx(lambda x: x.reshape(3, 3), [("B", 8)])
+
+
+ALWAYS = {
+    "flat": (lambda x: x.reshape(-1), [("B", "T", 8)], []),
+    "split": (lambda x: x.reshape(x.shape[0], x.shape[1], 2, 4), [("B", "T", 8)], []),
+    "rounded up": (lambda x: x.reshape(-(-x.shape[0] // 2), 2, 8), [("2*H", 8)], []),
+    "known multiples": (lambda x: x.reshape(x.shape[0] // 4, 4, 8), [("B", 8)], ["mod(B, 4) == 0"]),
+    "two parts": (lambda x: jnp.concatenate([x[:4], x[4:]]).reshape(x.shape[0], 8), [("B", 8)], []),
+    "a minimum": (lambda x: jnp.stack([x[:4]] * 2).reshape(-1, 2, 8), [("B", 8)], []),
+}
+
+
+@pytest.mark.parametrize("name", ALWAYS)
+def test_a_reshape_that_always_fits_is_no_question(name):
+    fn, inputs, constraints = ALWAYS[name]
+    assert to_onnx(fn, inputs, constraints=constraints).constraints == constraints
+
+
+TABLE = jnp.arange(64.0 * 8).reshape(64, 8)
+
+
+def cut(x):
+    return x + TABLE[: x.shape[0]]
+
+
+def placed(x):
+    return jnp.zeros((10, 8)).at[: x.shape[0]].set(x)
+
+
+CUT = {
+    "a table": (cut, [("T", 8)], (), "T <= 64"),
+    "a part of an array": (placed, [("T", 8)], (), "T <= 10"),
+    "an empty size": (cut, [("S", 8)], ("S >= 0",), "S <= 64"),
+    "an expression": (cut, [("2*T + 1", 8)], (), "2*T + 1 <= 64"),
+}
+
+
+def notes_of(fn, inputs, constraints=()):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        to_onnx(fn, inputs, constraints=constraints)
+    return " ".join(raised.value.__notes__)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_table_that_may_be_too_short_proposes_a_constraint_with_the_line(name):
+    fn, inputs, given, constraint = CUT[name]
+    notes = notes_of(fn, inputs, given)
+    assert f"constraints=('{constraint}',)" in notes
+    assert f"test_sizes_that_meet.py:{fn.__code__.co_firstlineno + 1} ({fn.__name__})" in notes
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_the_proposed_constraint_makes_the_export_work(name):
+    fn, inputs, given, constraint = CUT[name]
+    program = to_onnx(fn, inputs, constraints=[*given, constraint])
+    program.verify()
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: x + jnp.ones((7, 8)), lambda x: jnp.ones((3, 7)) @ x, lambda x: jnp.broadcast_to(x, (7, 8))]
+)
+def test_a_symbol_that_meets_a_number_is_an_error_with_the_line(fn):
+    notes = notes_of(fn, [("B", 8)])
+    assert "B may have any size, so it fits no number" in notes
+    assert "It is at" in notes
+    assert "test_sizes_that_meet.py:" in notes
