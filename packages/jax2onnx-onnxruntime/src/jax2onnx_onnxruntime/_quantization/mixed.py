@@ -225,7 +225,6 @@ class _Switched(GraphPass):
         super().__init__()
         self._excluded, self._quantised, self._place, self._levels = excluded, quantised, place, list(levels)
         self._switch: ir.Value | None = None
-        self._inside: set[ir.Node] = set()  # products that were made here
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rule above to one graph."""
@@ -236,7 +235,7 @@ class _Switched(GraphPass):
             editor.graph.inputs.append(self._switch)
         for node in list(editor.nodes()):
             weight = quantisable_weight(node, self._excluded)
-            if weight is not None and node not in self._inside:
+            if weight is not None:
                 self._choose(editor, node, weight)
 
     def _choose(self, editor: GraphEditor, node: ir.Node, weight: ir.Value) -> None:
@@ -244,7 +243,6 @@ class _Switched(GraphPass):
         assert self._switch is not None
         number = builder.op.Gather(self._switch, editor.constant(np.array(self._place[weight.name or ""], np.int64)))
         chosen = builder.op.MatMul(*node.inputs)
-        self._inside.add(chosen.producer())
         for index in reversed(range(len(self._levels))):
             quantised = self._quantised.get(weight, self._levels[index])
             operands = [
