@@ -49,7 +49,7 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     """A quantised copy of a model in float32, for a version of ONNX Runtime.
 
     Raises:
-      OptionError: a pattern of `exclude` matches nothing, or nothing is left to quantise.
+      OptionError: a pattern of `exclude` matches nothing, nothing is left to quantise, or weights are not finite.
       TargetError: ONNX Runtime's quantizer fails.
     """
     if request.tolerance is not None:
