@@ -178,6 +178,13 @@ def test_half_precision_is_left_where_it_loses_too_much(body, op_type, number):
     assert quantised.graph.inputs[0].dtype == quantised.graph.outputs[0].dtype == ir.DataType.FLOAT
 
 
+def test_outputs_that_are_cast_keep_the_labels_of_fixed_dimensions():
+    original = model("h = MatMul(x, w) y = Tanh(h)", x="float[4,32] x", y="float[4,16] y", w=normal(32, 16))
+    original.graph.outputs[0].metadata_props["jax2onnx.dims"] = "B, 16"
+    quantised = quantize(original, Quantization("float16"))
+    assert quantised.graph.outputs[0].metadata_props["jax2onnx.dims"] == "B, 16"
+
+
 def test_what_is_no_trouble_is_computed_in_half_precision():
     quantised = quantize(model("h = MatMul(x, w) y = Relu(h)", w=normal(32, 16)), Quantization("float16"))
     assert computed_in(quantised, "Relu") == ir.DataType.FLOAT16
