@@ -121,6 +121,11 @@ def test_symbols_that_were_fixed_and_lost_or_conflated_are_reported(dynamic, nam
     assert message in problems(program, name, labels)
 
 
+def test_an_output_that_is_an_input_where_another_is_empty_keeps_its_own_label():
+    program = to_onnx(lambda c, x: jnp.concatenate([c, x]), [("S", 4), ("T", 4)], constraints=["S >= 0"])
+    assert program.specialize(T=1, S=0).check_symbols() == []
+
+
 def test_a_label_of_an_input_that_is_another_symbol_is_reported():
     program = to_onnx(lambda x: x + 1, [("M", "N")])
     program.model.graph.inputs[0].shape[0] = ir.SymbolicDim("N")
