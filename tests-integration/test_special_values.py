@@ -85,6 +85,11 @@ def by_the_mean_of_squares(x):
     return (x - mean) * lax.rsqrt(variance + 1e-6)
 
 
+def last_state(decays, inputs):
+    """The last state of a linear recurrence, written as an associative scan."""
+    return lax.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (decays, inputs))[1][-1]
+
+
 ROW = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 4, 2, 8)
 SEEN = np.array([True, True, True, False])[None, None, None].repeat(4, 2)
 NONE_SEEN = SEEN & (np.arange(4) != 1)[:, None]
@@ -103,6 +108,7 @@ DIFFERENCES = {
     "layer norms by the mean of squares": (
         by_the_mean_of_squares, [numbers([[3e19, 2.9e19, 3e19, 3.1e19]])], [[NAN] * 4], None,
     ),
+    "associative_scan": (last_state, [np.full(256, 0.5, np.float32), numbers([INF] + [1] * 255)], NAN, INF),
     "jax.image.resize": (
         lambda x: jax.image.resize(x, (1, 8, 8, 1), "linear")[0, 0, 0, 0], [numbers([[1] * 4] * 3 + [[INF] * 4])[None, ..., None]], NAN, 1,
     ),

@@ -48,6 +48,21 @@ def test_random_arrays_keep_constraints_and_minima():
     assert shapes(feeds_of(model_of("float[T] x", least=0), {}, sizes={"T": 0}, seed=0)) == {"x": (0,)}
 
 
+@pytest.mark.parametrize(
+    ("inputs", "sizes"),
+    [
+        ('float["N - 1"] x', [(5,)]),
+        ('float["2*N - 7"] x', [(11,)]),
+        ('float["2*N + M"] x, float["M - 3"] z', [(20,), (1,)]),
+        ('float["floordiv(N, 3)"] x', [(0,)]),
+        ('float["max(N, 3)"] x', [(3,)]),
+    ],
+)
+def test_the_size_of_a_symbol_follows_from_an_expression(inputs, sizes):
+    given = {name: zeros(*shape) for name, shape in zip("xz", sizes, strict=False)}
+    assert shapes(feeds_of(model_of(inputs), given)) == {name: array.shape for name, array in given.items()}
+
+
 def test_the_same_seed_gives_the_same_arrays():
     one, two, three = (feeds_of(model_of("float[N] x"), {}, seed=seed)["x"] for seed in (1, 1, 2))
     assert (one == two).all()

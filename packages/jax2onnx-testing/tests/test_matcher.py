@@ -29,6 +29,9 @@ UNUSED_INSIDE = model(
     """g (float[B] x) => (float[B] y) { y = my.f(x, x) }
     <domain: "my", opset_import: ["" : 23]> f (a, c) => (b) { b = Exp(a) }"""
 )
+TRANSPOSED = model("g (float[B,4] x) => (float[4,B] z) { a = Exp(x) z = Transpose<perm = [1, 0]>(a) }")
+SQUARE = model("g (float[4,4] x) => (float[4,4] z) { a = Exp(x) z = Transpose<perm = [1, 0]>(a) }")
+ANY = {"N": None, "M": None}
 COPY = model("g (float[B] x) => (float[B] x) { }")
 CALL = model(
     """g (float[B] x) => (float[B] y) { y = my.f(x) }
@@ -44,6 +47,10 @@ CALL = model(
         (CHAIN, expect_graph("Relu:?x3 -> Tanh:Bx?")),
         (CHAIN, expect_graph("MatMul:Nx3", symbols={"N": None})),
         (CHAIN, expect_graph("MatMul:BxC", symbols={"C": 3})),
+        (TRANSPOSED, expect_graph("Exp:NxM -> Transpose:MxN", symbols=ANY)),
+        (SQUARE, expect_graph("Exp:NxM -> Transpose:NxM", symbols=ANY)),
+        (SQUARE, expect_graph("Exp:NxN", symbols=ANY)),
+        (DIAMOND, expect_graph("Exp:NxM -> Neg:NxM -> Add", symbols=ANY)),
         (CHAIN, expect_graph(counts={"Relu": 1}, absent=["Transpose"])),
         (CHAIN, expect_graph("MatMul", counts={"Relu": 1, "Tanh": 1}, match="exact")),
         (DIAMOND, expect_graph("Exp -> Neg -> Add", "Exp -> Abs -> Add", match="exact")),
@@ -80,6 +87,12 @@ def test_what_is_there_matches(graph, expectation):
         (CHAIN, expect_graph(counts={"Relu": 2}), "Expected 2 Relu, found 1."),
         (CHAIN, expect_graph(absent=["Relu"]), "Expected no Relu, found 1."),
         (CHAIN, expect_graph("MatMul:BxC", symbols={"C": 5}), "there is no MatMul:BxC"),
+        (
+            TRANSPOSED,
+            expect_graph("Exp:NxM -> Transpose:NxM", symbols=ANY),
+            "as far as Exp:Bx4; then comes Transpose:4xB",
+        ),
+        (TRANSPOSED, expect_graph("Exp:NxN", symbols=ANY), "there is no Exp:NxN"),
         (CHAIN, expect_graph("MatMul:Bx3x1"), "there is no MatMul:Bx3x1"),
         (DIAMOND, expect_graph("Exp -> Neg -> Add", match="exact"), "no path names: Abs:Bx4"),
         (BRANCHES, expect_graph("Exp"), "there is no Exp"),

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,50 @@ def test_two_symbols_of_one_value_stay_two(dynamic):
     assert outer.metadata_props["jax2onnx.dims"] == "M, K"
     assert program.symbols["M"].origins != program.symbols["K"].origins
     assert program.check_symbols() == []
+
+
+DIMS = "jax2onnx.dims"
+
+
+def problems(program, name, labels):
+    """The sentences on a program whose value `name` gets these labels in its metadata, none for None."""
+    value = next(v for v in (*program.model.graph.inputs, *program.model.graph.outputs) if v.name == name)
+    before = value.metadata_props.pop(DIMS)
+    value.metadata_props.update({} if labels is None else {DIMS: labels})
+    try:
+        return program.check_symbols()
+    finally:
+        value.metadata_props[DIMS] = before
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "message"),
+    [
+        ("x", None, "x: axis 0 should be M, but is 5."),
+        ("outer", None, "outer: axis 0 should be M, but is 5."),
+        ("x", "N, M", "x: axis 0 should be M, but is N."),
+        ("outer", "K, M", "outer: axis 0 should be M, but is K."),
+        ("outer", "M, N", "outer: axis 1 was N, which is 7, but has size 5."),
+        ("outer", "M, Q", "outer: axis 1 was 'Q'; no input has Q."),
+        ("outer", "M", "outer: its metadata have labels for 1 dimensions, but it has 2."),
+        ("flat", "floordiv(M, 2)", "flat: axis 0 was floordiv(M, 2), which is 2, but has size 35."),
+    ],
+)
+def test_symbols_that_were_fixed_and_lost_or_conflated_are_reported(dynamic, name, labels, message):
+    program = dynamic.specialize(M=5, K=5, N=7)
+    assert program.check_symbols() == []
+    assert message in problems(program, name, labels)
+
+
+def test_an_output_that_is_an_input_where_another_is_empty_keeps_its_own_label():
+    program = to_onnx(lambda c, x: jnp.concatenate([c, x]), [("S", 4), ("T", 4)], constraints=["S >= 0"])
+    assert program.specialize(T=1, S=0).check_symbols() == []
+
+
+def test_a_label_of_an_input_that_is_another_symbol_is_reported():
+    program = to_onnx(lambda x: x + 1, [("M", "N")])
+    program.model.graph.inputs[0].shape[0] = ir.SymbolicDim("N")
+    assert program.check_symbols() == ["x: axis 0 should be M, but is N."]
 
 
 def test_the_registry_of_symbols(dynamic):

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
-from jax2onnx_graph.metadata import SymbolInfo
+from jax2onnx_graph.facts.expressions import evaluate
+from jax2onnx_graph.metadata import DIMS_KEY, SymbolInfo
 from jax2onnx_graph.traversal import all_values, given_inputs, subgraphs
 
-__all__ = ["LabelCount", "check_labels", "count_labels", "numbers_in", "symbol_table", "symbols_in"]
+__all__ = ["LabelCount", "check_labels", "count_labels", "fixed_labels", "numbers_in", "symbol_table", "symbols_in"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"\b\d+\b")
@@ -39,15 +40,24 @@ def symbol_table(
     }
 
 
-def check_labels(model: ir.Model, known: Collection[str], outputs: Sequence[Sequence[str | None]]) -> list[str]:
+def check_labels(
+    model: ir.Model, known: Mapping[str, SymbolInfo], outputs: Sequence[Sequence[str | None]]
+) -> list[str]:
     """Sentences about dimensions without a label, with an unknown one, or that lost theirs; empty if all is well.
+
+    The label of a dimension that was fixed to a number is in the metadata of its value.
 
     Args:
       model: the exported model.
       known: the symbols that inputs have.
-      outputs: for each output, the labels that its dimensions should have, None for numbers.
+      outputs: for each output, the labels that its dimensions should have, None for numbers that were never symbolic.
     """
-    return [*_unexplained(model, known), *_lost(model, outputs)]
+    numbers = {name: info.value for name, info in known.items() if info.value is not None}
+    return [
+        *_unexplained(model, known),
+        *_conflated(model, known, numbers),
+        *_lost(model, _expected(model, known, outputs)),
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,12 +152,41 @@ def _is_open(value: ir.Value) -> bool:
     return value.shape is None or any(isinstance(dim, ir.SymbolicDim) and dim.value is None for dim in value.shape)
 
 
-def _lost(model: ir.Model, outputs: Sequence[Sequence[str | None]]) -> Iterator[str]:
+def _conflated(model: ir.Model, known: Collection[str], numbers: Mapping[str, int]) -> Iterator[str]:
+    """Sentences about dimensions that were fixed, whose labels in the metadata are unknown or stand for another number."""
+    for value in all_values(model):
+        if DIMS_KEY not in value.metadata_props or value.shape is None:
+            continue
+        labels = fixed_labels(value)
+        if len(labels) != len(value.shape):
+            yield f"{value.name}: its metadata have labels for {len(labels)} dimensions, but it has {len(value.shape)}."
+            continue
+        for axis, (dim, label) in enumerate(zip(value.shape, labels, strict=True)):
+            if unknown := symbols_in(label) - set(known):
+                yield f"{value.name}: axis {axis} was {label!r}; no input has {', '.join(sorted(unknown))}."
+            elif isinstance(dim, int) and symbols_in(label) <= numbers.keys() and evaluate(label, numbers) != dim:
+                yield f"{value.name}: axis {axis} was {label}, which is {evaluate(label, numbers)}, but has size {dim}."
+
+
+def _expected(
+    model: ir.Model, known: Mapping[str, SymbolInfo], outputs: Sequence[Sequence[str | None]]
+) -> Iterator[tuple[ir.Value, int, str]]:
+    """The labels that inputs and outputs should have, with the axis."""
+    inputs = {value.name: value for value in model.graph.inputs}
+    origins = dict.fromkeys(origin for info in known.values() for origin in info.origins)
+    yield from ((inputs[name], axis, label) for name, axis, label in origins if name in inputs)
     for value, labels in zip(model.graph.outputs, outputs, strict=True):
-        for axis, (dim, label) in enumerate(zip(value.shape or (), labels, strict=False)):
-            shown = dim.value if isinstance(dim, ir.SymbolicDim) else str(dim)
-            if label is not None and shown != label:
-                yield f"{value.name}: axis {axis} should be {label}, but is {shown}."
+        yield from ((value, axis, label) for axis, label in enumerate(labels) if label is not None)
+
+
+def _lost(model: ir.Model, expected: Iterable[tuple[ir.Value, int, str]]) -> Iterator[str]:
+    for value, axis, label in expected:
+        if value.shape is None or axis >= len(value.shape):
+            continue
+        dim, fixed = value.shape[axis], fixed_labels(value)
+        shown = dim.value if isinstance(dim, ir.SymbolicDim) else fixed[axis] if axis < len(fixed) else str(dim)
+        if shown != label:
+            yield f"{value.name}: axis {axis} should be {label}, but is {shown}."
 
 
 def symbols_in(label: str) -> set[str]:
@@ -158,3 +197,14 @@ def symbols_in(label: str) -> set[str]:
 def numbers_in(label: str) -> set[int]:
     """The numbers in the label of a dimension, which may be an expression."""
     return set(map(int, _NUMBER.findall(label)))
+
+
+def fixed_labels(value: ir.Value) -> list[str]:
+    """The labels in the metadata of a value, of which dimensions were fixed; none where there are none."""
+    labels: list[str] = []
+    for part in filter(None, value.metadata_props.get(DIMS_KEY, "").split(", ")):
+        if labels and labels[-1].count("(") != labels[-1].count(")"):  # a comma inside of a call
+            labels[-1] += f", {part}"
+        else:
+            labels.append(part)
+    return labels

@@ -30,6 +30,9 @@ LIMITATIONS = (
                "fused multiply-add does not round a product, and the order of the terms is the kernel's. Of a product of many numbers too: "
                "infinity times factors whose own product is 0 is infinite or NaN by the order, which in cumprod and windows is not JAX's.",
                values=("large numbers",)),
+    Limitation("associative_scan", "Of more than 255 elements, or of a symbolic length, elements are combined in another order than in JAX: "
+               "factors whose product underflows may meet before they meet an infinity, which is NaN then where JAX has an infinity, or the "
+               "other way.", values=("infinities",)),
     Limitation("jax.image.resize", "JAX multiplies the pixels that it does not use by zero, so that one NaN or infinity makes NaN of all "
                "results of an image; Resize gives NaN and infinities where such a pixel has a weight.", values=("NaN", "infinities")),
     Limitation("scatter with mode promise_in_bounds", "An index that breaks the promise may be an error of ONNX's operator "

@@ -178,6 +178,13 @@ def test_half_precision_is_left_where_it_loses_too_much(body, op_type, number):
     assert quantised.graph.inputs[0].dtype == quantised.graph.outputs[0].dtype == ir.DataType.FLOAT
 
 
+def test_outputs_that_are_cast_keep_the_labels_of_fixed_dimensions():
+    original = model("h = MatMul(x, w) y = Tanh(h)", x="float[4,32] x", y="float[4,16] y", w=normal(32, 16))
+    original.graph.outputs[0].metadata_props["jax2onnx.dims"] = "B, 16"
+    quantised = quantize(original, Quantization("float16"))
+    assert quantised.graph.outputs[0].metadata_props["jax2onnx.dims"] == "B, 16"
+
+
 def test_what_is_no_trouble_is_computed_in_half_precision():
     quantised = quantize(model("h = MatMul(x, w) y = Relu(h)", w=normal(32, 16)), Quantization("float16"))
     assert computed_in(quantised, "Relu") == ir.DataType.FLOAT16
@@ -262,3 +269,36 @@ def test_products_with_blocks_are_half_unless_a_scale_loses_digits(size, dtype):
     (product,) = (node for node in quantised.graph if node.op_type == "MatMulNBits")
     assert product.inputs[0].dtype == product.inputs[2].dtype == dtype
     assert snr(original, quantised, x=normal(3, 64)) > 40
+
+
+BITS = ["int4", "int8", "int4_qdq", "float8", "dynamic_int8", "static_int8"]
+
+
+def with_two_weights(number: float) -> tuple[ir.Model, np.ndarray]:
+    """A model whose weight `broken` has such a number in it, and an argument."""
+    broken = normal(32, 16)
+    broken[3, 2] = number
+    return model(
+        "a = MatMul(x, broken) b = MatMul(x, whole) y = Add(a, b)", broken=broken, whole=normal(32, 16)
+    ), normal(4, 32)
+
+
+@pytest.mark.parametrize("mode", BITS)
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(mode, number):
+    original, x = with_two_weights(number)
+    with pytest.raises(OptionError, match=r"There is NaN or infinity in broken, which .*exclude=\['broken'\]"):
+        quantize(original, Quantization(mode, calibration=[{"x": x}] if mode == "static_int8" else None))
+
+
+@pytest.mark.parametrize("mode", [mode for mode in BITS if mode != "static_int8"])
+def test_weights_that_are_left_out_may_be_infinite(mode):
+    original, x = with_two_weights(np.inf)
+    quantised = quantize(original, Quantization(mode, exclude=["broken"]))
+    assert not np.isfinite(load(quantised)({"x": x})[0][:, 2]).any()
+
+
+@pytest.mark.parametrize("mode", ["float16", "bfloat16"])
+def test_half_precision_keeps_infinities(mode):
+    original, x = with_two_weights(np.inf)
+    assert not np.isfinite(load(quantize(original, Quantization(mode)))({"x": x})[0][:, 2]).any()

@@ -9,7 +9,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import RuntimeInputError, SymbolError
-from jax2onnx_graph.facts.expressions import evaluate, holds, is_expression
+from jax2onnx_graph.facts.expressions import evaluate, holds, is_expression, solutions
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import read_constraints, read_symbols
@@ -146,15 +146,25 @@ def _sizes(space: SymbolSpace, given: Mapping[str, tuple[Sequence[int], Shape]],
 
 
 def _solved(given: Mapping[str, tuple[Sequence[int], Shape]]) -> Sizes:
-    """The sizes that symbols have: a dimension that is a symbol tells its size, and one with one unknown symbol is tried."""
+    """The sizes that symbols have: a dimension that is a symbol tells its size, then each with one unknown symbol tells that."""
     dims = [pair for shape, wanted in given.values() for pair in zip(shape, wanted, strict=True)]
     sizes = {dim: size for size, dim in reversed(dims) if isinstance(dim, str) and dim.isidentifier()}
-    for size, dim in dims:
-        match sorted(symbols_in(str(dim)) - sizes.keys()):
-            case [symbol]:
-                fitting = (n for n in range(max(size, 0) + 1) if evaluate(str(dim), {**sizes, symbol: n}) == size)
-                sizes[symbol] = next(fitting, 0)
+    known = -1
+    while known < len(sizes):
+        known = len(sizes)
+        for size, dim in dims:
+            match sorted(symbols_in(str(dim)) - sizes.keys()):
+                case [symbol]:
+                    sizes[symbol] = _solution(str(dim), symbol, size, sizes)
     return sizes
+
+
+def _solution(dim: str, symbol: str, size: int, sizes: Sizes) -> int:
+    """The size of a symbol at which a dimension has a size, exactly for a linear one, else tried; 0 where none is found."""
+    one, two = (evaluate(dim, {**sizes, symbol: n}) for n in (1, 2))
+    linear = 1 + (size - one) // (two - one) if two != one else 0
+    tried = np.array([max(linear, 0), *range(max(size, 0) + 1)], np.int64)
+    return int(next(iter(solutions(f"{dim} == {size}", symbol, tried, sizes)), 0))
 
 
 def _random(

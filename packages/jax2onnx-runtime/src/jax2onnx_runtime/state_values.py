@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import TypeAlias
@@ -14,8 +13,8 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
-from jax2onnx_graph.labels import symbols_in
-from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states
+from jax2onnx_graph.labels import fixed_labels, symbols_in
+from jax2onnx_graph.metadata import StatePair, read_states
 from jax2onnx_graph.saving.files import checked_path
 
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, restored, write_arrays
@@ -36,9 +35,6 @@ __all__ = [
 
 Lock: TypeAlias = contextlib.AbstractContextManager[object]
 """A lock, which one thread at a time holds, more than once if it likes."""
-
-# Between the labels of dimensions, not between the operands in one.
-_SEPARATOR = re.compile(r", (?![^()]*\))")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,8 +262,7 @@ def state_type(model: ir.Model, pair: StatePair) -> StateType:
     after = next(value for value in model.graph.outputs if value.name == pair.output)
     assert before.dtype is not None, "the inputs of a finished model have types"
     dims, returns = _dims(before), _dims(after)
-    labels = before.metadata_props.get(DIMS_KEY)
-    shown = tuple(_SEPARATOR.split(labels)) if labels else tuple(map(str, dims))
+    shown = tuple(fixed_labels(before)) or tuple(map(str, dims))
     return StateType(pair.input, before.dtype.numpy(), dims, shown, pair.grows, returns)
 
 

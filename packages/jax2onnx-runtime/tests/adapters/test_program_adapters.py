@@ -17,16 +17,21 @@ RNG = np.random.default_rng(0)
 A, B = (RNG.normal(size=size).astype(np.float32) for size in ((4, 2), (2, 3)))
 
 
-@pytest.fixture
-def model() -> ir.Model:
+def model_in(dtype: str) -> ir.Model:
     text = """<ir_version: 9, opset_import: ["" : 20]> g (float[N, 4] x, float[4, R] q.a, float[R, 3] q.b) => (float[N, 3] y)
               { p = MatMul(x, q.a) y = MatMul(p, q.b) }""".replace("q.", "q_")
-    model = ir.from_onnx_text(text)
+    model = ir.from_onnx_text(text.replace("float[", f"{dtype}["))
     for value, size in zip(model.graph.inputs[1:], ((4, 0), (0, 3)), strict=True):
-        value.const_value = ir.Tensor(np.zeros(size, np.float32), name=value.name)
+        assert value.dtype is not None
+        value.const_value = ir.Tensor(np.zeros(size, value.dtype.numpy()), name=value.name)
         model.graph.initializers[value.name or ""] = value
     write_adapters(model, [AdapterPair("q_a", "q_b", "R", a_axis=1, b_axis=0, exported=2)])
     return model
+
+
+@pytest.fixture
+def model() -> ir.Model:
+    return model_in("float")
 
 
 @pytest.fixture
@@ -39,7 +44,18 @@ def test_matrices_by_name(inputs: AdapterInputs) -> None:
 
 
 def test_matrices_of_another_precision_are_converted(inputs: AdapterInputs) -> None:
-    assert inputs.read({"q_a": A.astype(np.float64), "q_b": B})["q_a"].dtype == np.float32
+    assert inputs.read({"q_a": A.astype(np.float16), "q_b": B})["q_a"].dtype == np.float32
+
+
+def test_matrices_of_double_precision_are_taken_by_a_model_in_it() -> None:
+    inputs = AdapterInputs(model_in("double"), reference_runtime)
+    assert inputs.read({"q_a": A.astype(np.float64), "q_b": B})["q_b"].dtype == np.float64
+
+
+def test_numbers_that_a_model_in_half_precision_does_not_hold_are_refused() -> None:
+    inputs = AdapterInputs(model_in("float16"), reference_runtime)
+    with pytest.raises(WeightsError, match="q_a has numbers that float16 does not hold"):
+        inputs.read({"q_a": A + np.float32(1e30), "q_b": B})
 
 
 def test_a_matrix_with_several_axes_in_place_of_one_is_reshaped(inputs: AdapterInputs) -> None:
@@ -81,9 +97,9 @@ BAD = {
     "another base": ({"q_a": A[:3], "q_b": B}, r"q_a is float32\[3, 2\], the model takes \[4, R\] for a rank R"),
     "two ranks": ({"q_a": A, "q_b": B[:1]}, "q_a has rank 2, q_b has rank 1"),
     "whole numbers": ({"q_a": A.astype(np.int32), "q_b": B}, "q_a is of int32, which are no floating-point numbers"),
-    "numbers that are too large": (
-        {"q_a": A + np.float64(1e300), "q_b": B},
-        "q_a has numbers that float32 does not hold",
+    "double precision": (
+        {"q_a": A.astype(np.float64), "q_b": B},
+        "q_a is float64, the model takes float32: array.astype",
     ),
     "a vector": ({"q_a": A[0], "q_b": B}, r"q_a is float32\[2\]"),
 }

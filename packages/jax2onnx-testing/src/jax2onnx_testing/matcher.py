@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import collections
 import itertools
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -173,24 +172,51 @@ def _followers(nodes: Sequence[ir.Node]) -> Mapping[ir.Node, list[ir.Node]]:
     }
 
 
-def _fits(node: ir.Node, wanted: PathNode, symbols: Mapping[str, int | None]) -> bool:
+#: The dimensions that names without a number stand for so far.
+_Bound: TypeAlias = Mapping[str, str]
+
+
+def _fits(node: ir.Node, wanted: PathNode, symbols: Mapping[str, int | None], bound: _Bound) -> Iterator[_Bound]:
+    """The dimensions that names stand for, for each way in which a node is the one that is wanted; nothing if it is not."""
     if wanted.operator not in (operator_name(node), "?"):
-        return False
-    return wanted.shape is None or any(_shape_fits(value, wanted.shape, symbols) for value in node.outputs)
+        return
+    if wanted.shape is None:
+        yield bound
+        return
+    found: list[_Bound] = []
+    for value in node.outputs:
+        found += (now for now in _shape_fits(value, wanted.shape, symbols, bound) if now not in found)
+    yield from found
 
 
-def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None]) -> bool:
+def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None], bound: _Bound) -> Iterator[_Bound]:
+    """The same for the shape of a value."""
     if value.shape is None:
-        return False
+        return
     actual = _dimensions(value)
-    if pattern == "()":
-        return not actual
-    pieces = []
-    for dim in actual:
-        names = [n for n, number in symbols.items() if number is None or str(number) == dim]
-        options = "|".join(re.escape(text) for text in [dim, *names, "?"])
-        pieces.append(f"(?:{options})")
-    return re.fullmatch("x".join(pieces), pattern) is not None
+    if pattern == "()" or not actual:
+        if pattern == "()" and not actual:
+            yield bound
+        return
+
+    def extend(axis: int, rest: str, bound: _Bound) -> Iterator[_Bound]:
+        for text, now in _readings(actual[axis], symbols, bound):
+            if axis == len(actual) - 1 and rest == text:
+                yield now
+            elif axis < len(actual) - 1 and rest.startswith(f"{text}x"):
+                yield from extend(axis + 1, rest[len(text) + 1 :], now)
+
+    yield from extend(0, pattern, bound)
+
+
+def _readings(dim: str, symbols: Mapping[str, int | None], bound: _Bound) -> Iterator[tuple[str, _Bound]]:
+    """What may stand for a dimension in a pattern, and what names stand for then: a name stands for one dimension."""
+    yield from ((text, bound) for text in dict.fromkeys([dim, "?"]) if text not in symbols)
+    for name, number in symbols.items():
+        if number is not None and str(number) == dim:
+            yield name, bound
+        elif number is None and bound.get(name, dim) == dim:
+            yield name, {**bound, name: dim}
 
 
 def _matches(
@@ -199,16 +225,16 @@ def _matches(
 ) -> Iterator[tuple[ir.Node, ...]]:  # fmt: skip
     """Every sequence of nodes that follow each other along data edges and fit the path."""
 
-    def extend(match: tuple[ir.Node, ...]) -> Iterator[tuple[ir.Node, ...]]:
+    def extend(match: tuple[ir.Node, ...], bound: _Bound) -> Iterator[tuple[ir.Node, ...]]:
         if len(match) == len(path_nodes):
             yield match
             return
         candidates = following[match[-1]] if match else nodes
         for node in candidates:
-            if _fits(node, path_nodes[len(match)], symbols):
-                yield from extend((*match, node))
+            for now in _fits(node, path_nodes[len(match)], symbols, bound):
+                yield from extend((*match, node), now)
 
-    return extend(())
+    return extend((), {})
 
 
 def _path_problem(

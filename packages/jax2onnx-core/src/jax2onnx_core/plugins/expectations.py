@@ -46,7 +46,7 @@ def expect_graph(
       counts: the exact numbers of operators.
       absent: operators that must not occur.
       match: "exact" fails on any operator that no path names.
-      symbols: numbers for the names of dimensions in shapes, None for any.
+      symbols: numbers for the names of dimensions in shapes, None for any one in the whole path.
       search_functions: whether operators inside of ONNX functions and subgraphs count.
       at_most: the largest number of operators, for graphs that are too long to be written down.
       attrs: operator → the attributes that each node of it must have; there must be one.

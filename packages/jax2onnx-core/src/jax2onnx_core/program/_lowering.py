@@ -11,6 +11,7 @@ import jax
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
+from jax2onnx_graph.facts.dims import Dims, SpecializedDim
 from jax2onnx_graph.metadata import (
     StatePair,
     note_sizes,
@@ -34,6 +35,7 @@ from jax2onnx_core.jax_types import Function
 from jax2onnx_core.lowering._engine import Engine
 from jax2onnx_core.lowering._log import missing_text, supplier_hints
 from jax2onnx_core.lowering._main_graph import inputs_of_function, main_scope, outputs_of_model
+from jax2onnx_core.lowering._model_state import ModelState
 from jax2onnx_core.lowering._scope import Scope
 from jax2onnx_core.plugins.discovery import EXPORTER, Plugins
 from jax2onnx_core.plugins.errors import UnsupportedError
@@ -161,6 +163,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     layouts |= Layouts.read("output", options.output_layouts, names, [aval.shape for aval in traced.out_avals])
     outputs = outputs_of_model(scope, layouts, names, outputs)
     model = assemble_model(scope, outputs, names, engine.functions, producer=EXPORTER, name=title(options.fn))
+    _label_outputs(model, engine.state, layouts, [aval.shape for aval in traced.out_avals])
     _finish(model, engine, options)
     return _Lowered(model, engine, inputs.layouts | layouts, states)
 
@@ -174,6 +177,14 @@ def _lower_main_graph(engine: Engine, function: SpecializedFunction) -> tuple[Sc
         return scope, engine.lower_jaxpr(scope, function.traced.jaxpr, operands, Origin())
     except RecursionError as error:
         raise too_deep("too") from error
+
+
+def _label_outputs(model: ir.Model, state: ModelState, layouts: Layouts, shapes: Sequence[Dims]) -> None:
+    """Label the fixed dimensions of outputs: an output may be the copy of a value with others that have the same sizes."""
+    for value, shape in zip(model.graph.outputs, shapes, strict=True):
+        dims = layouts.arranged(value.name or "", shape)
+        if any(isinstance(dim, SpecializedDim) for dim in dims):
+            state.set_dims(value, (*dims, *(state.dims(value) or ())[len(dims) :]))
 
 
 def _finish(model: ir.Model, engine: Engine, options: LoweringOptions) -> None:

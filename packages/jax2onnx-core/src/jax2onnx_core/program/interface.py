@@ -117,10 +117,10 @@ class Interface(CallInterface):
         return [constraint.text for constraint in self.signature.symbols.constraints]
 
     def output_labels(self) -> list[list[str | None]]:
-        """The label of each dimension of each output; None for a number."""
+        """The label of each dimension of each output; None for a number that was never symbolic."""
         names = [leaf.name for leaf in self.outputs]
         shapes = map(self.layouts.arranged, names, [aval.shape for aval in self.traced.out_avals])
-        return [[self._label(d) if is_symbolic_dim(d) else None for d in shape] for shape in shapes]
+        return [[self._label(d) for d in shape] for shape in shapes]
 
     def _label(self, dim: Dim) -> str | None:
         """The label of a dimension; None for a number that was never symbolic."""

@@ -303,12 +303,17 @@ class GraphEditor:
         return True
 
     def hand_over_output(self, old: ir.Value, new: ir.Value) -> None:
-        """Let `new`, which this graph makes, be the graph output that `old` is; the two exchange their names."""
+        """Let `new`, which this graph makes, be the graph output that `old` is; the two exchange their names.
+
+        If they have the same sizes, `new` gets the metadata of `old`, such as the labels of dimensions that were fixed.
+        """
         outputs = self.graph.outputs
         for index, candidate in enumerate(outputs):
             if candidate is old:
                 outputs[index] = new
         new.name, old.name = old.name, new.name
+        if new.shape == old.shape:
+            new.metadata_props.update(old.metadata_props)
         self.modified = True
 
 

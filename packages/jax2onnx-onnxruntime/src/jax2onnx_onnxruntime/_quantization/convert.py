@@ -10,7 +10,7 @@ from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.mixed_bits import write_mixed_bits
-from jax2onnx_runtime.quantization import Mode, Quantization
+from jax2onnx_runtime.quantization import Mode, Quantization, WeightMemory
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_onnxruntime._quantization.dequantised import dequantised_weights
@@ -49,7 +49,7 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     """A quantised copy of a model in float32, for a version of ONNX Runtime.
 
     Raises:
-      OptionError: a pattern of `exclude` matches nothing, or nothing is left to quantise.
+      OptionError: a pattern of `exclude` matches nothing, nothing is left to quantise, or weights are not finite.
       TargetError: ONNX Runtime's quantizer fails.
     """
     if request.tolerance is not None:
@@ -80,10 +80,13 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
 def _mixed(model: ir.Model, request: Quantization, target: Target) -> ir.Model:
     """The model with as few bits in each weight as the tolerance of the request allows, which its metadata tell."""
     copy = prepared(model, plain_products=True)
-    weights = BlockedWeights(request.weights_per_scale)
-    chosen = chosen_bits(copy, request, excluded_nodes(copy, request), weights)
-    bits = {weight.name: weight.bits for weight in chosen.weights}
-    plain = dataclasses.replace(request, tolerance=None, calibration=None, bits=bits)
-    result = quantize(model, plain, target)
+    memory = request.memory or WeightMemory()
+    plain = dataclasses.replace(request, tolerance=None, calibration=None, memory=memory)
+
+    def make(bits: Mapping[str, int]) -> ir.Model:
+        return quantize(model, dataclasses.replace(plain, bits=bits), target)
+
+    weights = BlockedWeights(request.weights_per_scale, memory)
+    result, chosen = chosen_bits(copy, request, excluded_nodes(copy, request), weights, make)
     write_mixed_bits(result, chosen)
     return result

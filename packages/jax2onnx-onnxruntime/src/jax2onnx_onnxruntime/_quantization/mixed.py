@@ -1,23 +1,23 @@
 """Mixed precision of weights within a tolerance: the noise of each weight alone is measured, then the cheapest choice of bits is sought.
 
-All measurements are runs of one model, which is loaded once: each of its products computes in full precision or with one of the quantised
-weights, as an input tells it. With n weights there are 2n + 1 settings to measure for int4 (n + 1 for int8), and about log2(2n) more to find the
-choice, each on all of the calibration data.
+The measurements that lead to a choice are runs of one model, which is loaded once: it computes each product in full precision and with all
+quantised weights, and an input tells which result counts. With n weights there are 2n settings to measure for int4 (n for int8), and about
+log2(2n) more to find the choice, each on all of the calibration data. What is chosen is then made, and measured itself.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.build.attributes import attributes_of
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.progress import steps
-from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.accuracy import accuracy
@@ -25,7 +25,7 @@ from jax2onnx_runtime.mixed_bits import FULL_PRECISION, MixedBits, WeightBits
 from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, quantisable_weight, requested_bits
-from jax2onnx_onnxruntime.loading import load
+from jax2onnx_onnxruntime.loading import OrtModel, load
 
 __all__ = ["chosen_bits"]
 
@@ -37,9 +37,17 @@ _Setting = tuple[int, ...]
 
 
 def chosen_bits(
-    model: ir.Model, request: Quantization, excluded: frozenset[str], quantised: BlockedWeights
-) -> MixedBits:
-    """The bits of each weight of a prepared model, so that no output has more noise than the request tolerates.
+    model: ir.Model, request: Quantization, excluded: frozenset[str], quantised: BlockedWeights,
+    make: Callable[[Mapping[str, int]], ir.Model],
+) -> tuple[ir.Model, MixedBits]:  # fmt: skip
+    """The quantised model in which no output has more noise than the request tolerates, and the bits of its weights.
+
+    Args:
+      model: the prepared model.
+      request: how it is quantised.
+      excluded: the names of the nodes that stay.
+      quantised: the weights in fewer bits.
+      make: makes the quantised model for the bits of each weight by name.
 
     Raises:
       OptionError: the outputs are no numbers, or even one weight in fewer bits is too much.
@@ -49,26 +57,38 @@ def chosen_bits(
     levels = [bits for bits in _MORE if bits >= requested_bits(request)]
     sizes = {(i, bits): _bytes(w, bits, quantised) for i, w in enumerate(weights) for bits in levels}
     noise = _Noise(model, request, excluded, quantised, weights, levels)
+
+    def made(setting: _Setting) -> tuple[ir.Model, float]:
+        result = make({w.name or "": bits for w, bits in zip(weights, setting, strict=True)})
+        return result, noise.of_model(result)
+
     fewest: _Setting = (levels[0],) * len(weights)
-    uniform = noise.worst_share(fewest)
-    alone: dict[tuple[int, int], float] = {}
-    chosen, found = fewest, uniform
+    chosen, (result, found) = fewest, made(fewest)
+    uniform, alone = found, dict[tuple[int, int], float]()
     if uniform > request.tolerance:
         full = (FULL_PRECISION,) * len(weights)
         places = [(i, bits) for i in range(len(weights)) for bits in levels[:-1]]
         alone = {(i, bits): noise.worst_share(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
-        chosen, found = _cheapest(noise.worst_share, _upgrades(alone, sizes, levels), fewest, request.tolerance)
-    if all(bits == FULL_PRECISION for bits in chosen):
-        raise OptionError(
-            f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {request.tolerance:g}: the least noise is "
-            f"{min(alone.values()):.2g}. Give a higher tolerance, or another mode."
-        )
+        for chosen in _cheapest(noise.worst_share, _upgrades(alone, sizes, levels), fewest, request.tolerance):
+            if chosen == full:
+                raise _too_much(levels, request.tolerance, min(alone.values()))
+            result, found = made(chosen)
+            if found <= request.tolerance:
+                break
     entries = [
         WeightBits(w.name or "", bits, {b: alone[i, b] for b in levels[:-1] if (i, b) in alone}, sizes[i, bits])
         for i, (w, bits) in enumerate(zip(weights, chosen, strict=True))
     ]
     entries.sort(key=lambda entry: -max(entry.noise.values(), default=0.0))
-    return MixedBits(request.tolerance, uniform, found, sum(sizes[i, levels[0]] for i in range(len(weights))), entries)
+    smallest = sum(sizes[i, levels[0]] for i in range(len(weights)))
+    return result, MixedBits(request.tolerance, uniform, found, smallest, entries)
+
+
+def _too_much(levels: Sequence[int], tolerance: float, least: float) -> OptionError:
+    return OptionError(
+        f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {tolerance:g}: the least noise is "
+        f"{least:.2g}. Give a higher tolerance, or another mode."
+    )
 
 
 def _weights(model: ir.Model, excluded: frozenset[str]) -> list[ir.Value]:
@@ -121,17 +141,16 @@ def _gain(
 
 def _cheapest(
     noise: Callable[[_Setting], float], upgrades: Sequence[_Upgrade], fewest: _Setting, tolerance: float
-) -> tuple[_Setting, float]:
-    """The first of the settings that upgrades make one after another which holds the tolerance, by halving; and its noise."""
+) -> list[_Setting]:
+    """The settings that upgrades make one after another, from the first that holds the tolerance, which is found by halving."""
     settings = [fewest]
     for upgrade in upgrades:
         settings.append(_with(settings[-1], upgrade.place, upgrade.bits))
-    low, high, found = 0, len(settings) - 1, 0.0  # too much noise; none at all
+    low, high = 0, len(settings) - 1  # too much noise; none at all
     while high - low > 1:
         middle = (low + high) // 2
-        measured = noise(settings[middle])
-        low, high, found = (low, middle, measured) if measured <= tolerance else (middle, high, found)
-    return settings[high], found
+        low, high = (low, middle) if noise(settings[middle]) <= tolerance else (middle, high)
+    return settings[high:]
 
 
 # The measurement.
@@ -154,39 +173,50 @@ class _Noise:
         weights: Sequence[ir.Value], levels: Sequence[int],
     ) -> None:  # fmt: skip
         self._runs, self._levels = list(request.calibration or ()), list(levels)
-        copy = model.clone()
-        copy.opset_imports["com.microsoft"] = 1
-        place = {weight.name or "": i for i, weight in enumerate(weights)}
-        _Switched(excluded, quantised, place, levels[:-1])(copy)
-        self._run = load(copy)
-        self._names = [value.name or "" for value in model.graph.outputs]
-        full = self._outputs((FULL_PRECISION,) * len(weights))
-        floats = [i for i, array in enumerate(full[0]) if array.dtype.kind not in "biuOSU"]
-        if not floats:
+        self._model, self._excluded, self._quantised, self._weights = model, excluded, quantised, weights
+        full = self._outputs(load(model))
+        self._floats = [i for i, array in enumerate(full[0]) if array.dtype.kind not in "biuOSU"]
+        if not self._floats:
             raise OptionError(
                 "A tolerance is about noise in numbers, and no output of the model is of floating-point numbers."
             )
-        self._floats, self._full = floats, full
+        self._full = [self._chosen(outputs) for outputs in full]
 
     def worst_share(self, setting: _Setting) -> float:
         """The share of noise in the worst output: the size of the difference relative to that of the output."""
-        runs = zip(map(self._chosen, self._full), map(self._chosen, self._outputs(setting)), strict=True)
-        worst = accuracy([self._names[i] for i in self._floats], runs).worst.snr
+        switch = np.array([self._levels.index(bits) for bits in setting], np.int64)
+        return self._share(self._outputs(self._switched, {_SWITCH: switch}))
+
+    def of_model(self, model: ir.Model) -> float:
+        """The same for a model with quantised weights."""
+        return self._share(self._outputs(load(model)))
+
+    @functools.cached_property
+    def _switched(self) -> OrtModel:
+        copy = self._model.clone()
+        copy.opset_imports["com.microsoft"] = 1
+        place = {weight.name or "": i for i, weight in enumerate(self._weights)}
+        _Switched(self._excluded, self._quantised, place, self._levels[:-1])(copy)
+        return load(copy)
+
+    def _share(self, outputs: Sequence[Sequence[Array]]) -> float:
+        names = [self._model.graph.outputs[i].name or "" for i in self._floats]
+        worst = accuracy(names, zip(self._full, map(self._chosen, outputs), strict=True)).worst.snr
         return float(10 ** (-worst / 20))
 
     def _chosen(self, outputs: Sequence[Array]) -> list[Array]:
         return [outputs[i] for i in self._floats]
 
-    def _outputs(self, setting: _Setting) -> list[list[Array]]:
-        switch = np.array([self._levels.index(bits) for bits in setting], np.int64)
-        return [self._run({**feeds, _SWITCH: switch}) for feeds in self._runs]
+    def _outputs(self, run: OrtModel, more: Mapping[str, Array] | None = None) -> list[list[Array]]:
+        return [run({**feeds, **(more or {})}) for feeds in self._runs]
 
 
 class _Switched(GraphPass):
-    """Products with weights in all precisions, one of which is computed.
+    """Products with weights in all precisions, one of which is chosen.
 
-    1. `MatMul(x, w)` becomes `If(bits[i] == 0, MatMulNBits of 4 bits, If(bits[i] == 1, MatMulNBits of 8 bits, MatMul(x, w)))`, where
-       `bits` is a new input and i the number of the weight.
+    1. `MatMul(x, w)` becomes `Where(bits[i] == 0, MatMulNBits of 4 bits, Where(bits[i] == 1, MatMulNBits of 8 bits, MatMul(x, w)))`,
+       where `bits` is a new input and i the number of the weight. In the branches of an If, ONNX Runtime would compute another product:
+       there it does not lay out weights anew, and without that it does not round activations.
     """
 
     def __init__(
@@ -195,7 +225,6 @@ class _Switched(GraphPass):
         super().__init__()
         self._excluded, self._quantised, self._place, self._levels = excluded, quantised, place, list(levels)
         self._switch: ir.Value | None = None
-        self._inside: set[ir.Node] = set()  # of the branches that are made here, which the pass visits, too
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rule above to one graph."""
@@ -206,46 +235,24 @@ class _Switched(GraphPass):
             editor.graph.inputs.append(self._switch)
         for node in list(editor.nodes()):
             weight = quantisable_weight(node, self._excluded)
-            if weight is not None and node not in self._inside:
+            if weight is not None:
                 self._choose(editor, node, weight)
 
     def _choose(self, editor: GraphEditor, node: ir.Node, weight: ir.Value) -> None:
         builder, result = editor.before(node), node.outputs[0]
         assert self._switch is not None
         number = builder.op.Gather(self._switch, editor.constant(np.array(self._place[weight.name or ""], np.int64)))
-        made = _copied(ir.node("MatMul", list(node.inputs)), result)
-        self._inside.add(made)
+        chosen = builder.op.MatMul(*node.inputs)
         for index in reversed(range(len(self._levels))):
             quantised = self._quantised.get(weight, self._levels[index])
             operands = [
                 editor.derived(weight, t, f"{what}{self._levels[index]}") for what, t in quantised.operands.items()
             ]
-            few = ir.Node(
-                "com.microsoft",
-                "MatMulNBits",
-                [node.inputs[0], *operands],
-                attributes_of(quantised.attributes),
-                version=1,
-            )
-            condition = builder.op.Equal(number, editor.constant(np.array(index, np.int64)))
-            branches = [
-                ir.AttrGraph("then_branch", _branch(editor, [_copied(few, result)])),
-                ir.AttrGraph("else_branch", _branch(editor, [made])),
-            ]
-            made = _copied(ir.Node("", "If", [condition], branches), result)
-        editor.insert_before(node, made)
+            (few,) = builder.emit(
+                "MatMulNBits", [node.inputs[0], *operands], "com.microsoft", 1, [np.float32],
+                labelled(dims_of(result) or ()), dict(quantised.attributes),
+            )  # fmt: skip
+            chosen = builder.op.Where(builder.op.Equal(number, editor.constant(np.array(index, np.int64))), few, chosen)
         name = result.name
-        editor.replace(node, made.outputs[0])
-        made.outputs[0].name = name
-
-
-def _copied(node: ir.Node, like: ir.Value) -> ir.Node:
-    """A node with a result of the type and shape of another value."""
-    node.outputs[0].type, node.outputs[0].shape = like.type, like.shape
-    return node
-
-
-def _branch(editor: GraphEditor, nodes: Sequence[ir.Node]) -> ir.Graph:
-    for node in nodes:
-        node.outputs[0].name = editor.value_name("branch")
-    return ir.Graph([], [nodes[-1].outputs[0]], nodes=nodes, name="branch")
+        editor.replace(node, chosen)
+        chosen.name = name

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
+import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.quantization import Mode, Quantization
+
+from jax2onnx_onnxruntime._quantization.weights import quantisable_weight
 
 __all__ = ["CONVOLUTIONS", "excluded_nodes"]
 
@@ -37,10 +40,10 @@ def excluded_nodes(model: ir.Model, request: Quantization) -> frozenset[str]:
     wildcards of file names.
 
     Raises:
-      OptionError: a pattern matches nothing, or no weights are left.
+      OptionError: a pattern matches nothing, no weights are left, or one that is left has NaN or infinities, which fewer bits lose.
     """
     nodes = list(walk(model.graph))
-    weights = {node: [*_weights(node)] for node in nodes}
+    weights = {node: [value.name or "" for value in _float_weights(node)] for node in nodes}
     excluded = {node.name or "" for pattern in request.exclude for node in _matching(pattern, weights)}
     if _OPERATORS[request.mode] is not None:
         # ONNX Runtime's quantizers take an initializer for a constant, though a run may be given something else.
@@ -54,7 +57,34 @@ def excluded_nodes(model: ir.Model, request: Quantization) -> frozenset[str]:
         raise OptionError(
             f"There is nothing to quantise to {request.mode}: exclude leaves out all of the model's weights."
         )
+    if operators is not None:
+        _check_finite([node for node in found if node.name not in excluded], request.mode)
     return frozenset(excluded)
+
+
+def _check_finite(nodes: Iterable[ir.Node], mode: Mode) -> None:
+    """Raise OptionError where whole numbers and scales would make finite numbers of weights that are not finite."""
+    weights = dict.fromkeys(weight for node in nodes for weight in _quantised_weights(node, mode))
+    broken = [weight.name or "" for weight in weights if not _is_finite(weight)]
+    if broken:
+        shown = ", ".join(broken[:_LISTED]) + (", …" if len(broken) > _LISTED else "")
+        raise OptionError(
+            f"There is NaN or infinity in {shown}, which {mode} does not hold: if they are meant, leave them in float32, "
+            f"exclude={broken[:_LISTED]!r}."
+        )
+
+
+def _quantised_weights(node: ir.Node, mode: Mode) -> Iterator[ir.Value]:
+    """The weights of a node that a mode other than half precision stores in fewer bits."""
+    if mode in ("dynamic_int8", "static_int8"):
+        yield from _float_weights(node)
+    elif weight := quantisable_weight(node, frozenset()):
+        yield weight
+
+
+def _is_finite(weight: ir.Value) -> bool:
+    tensor = constant_tensor(weight)
+    return tensor is None or bool(np.isfinite(tensor.numpy()).all())
 
 
 def _is_optional(value: ir.Value) -> bool:
@@ -62,12 +92,12 @@ def _is_optional(value: ir.Value) -> bool:
     return value.is_graph_input() and value.is_initializer()
 
 
-def _weights(node: ir.Node) -> Iterator[str]:
-    """The names of the node's float32 weights of more than one axis."""
+def _float_weights(node: ir.Node) -> Iterator[ir.Value]:
+    """The node's float32 weights of more than one axis."""
     for value in node.inputs:
         tensor = constant_tensor(value)
         if value is not None and tensor is not None and tensor.dtype == ir.DataType.FLOAT and len(tensor.shape) > 1:
-            yield value.name or ""
+            yield value
 
 
 def _matching(pattern: str, weights: Mapping[ir.Node, list[str]]) -> list[ir.Node]:

@@ -74,7 +74,7 @@ class AdapterInputs:
         Raises:
           OptionError: the model takes no adapters.
           WeightsError: the source cannot be read, or matrices are missing, are none of the model, or have another shape, rank
-            or type. All of them are named.
+            or type: float64 for a model in fewer bits, or whole numbers. All of them are named.
         """
         self._check_any()
         arrays = self._opened(source)
@@ -150,9 +150,12 @@ class AdapterInputs:
             return f"{name} is {array.dtype}{list(array.shape)}, the model takes [{shown}] for a rank R", None
         if not _is_float(array.dtype):
             return f"{name} is of {array.dtype}, which are no floating-point numbers", rank
+        dtype = self._empty(name).dtype
+        if array.dtype == np.float64 != dtype:
+            return f"{name} is float64, the model takes {dtype}: array.astype({dtype.name!r}) has that", rank
         with np.errstate(over="ignore", invalid="ignore"):
-            fits = np.isfinite(array.astype(self._empty(name).dtype)) | ~np.isfinite(array)
-        return ("" if fits.all() else f"{name} has numbers that {self._empty(name).dtype} does not hold"), rank
+            fits = np.isfinite(array.astype(dtype)) | ~np.isfinite(array)
+        return ("" if fits.all() else f"{name} has numbers that {dtype} does not hold"), rank
 
     def _sizes(self, name: str) -> list[int]:
         return [dim if isinstance(dim, int) else 0 for dim in dims_of(self._inputs[name]) or ()]
