@@ -111,7 +111,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
                 raise
             raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
         except ValueError as error:
-            _advise_on_sizes(error, inputs)
+            _advise_on_sizes(error, inputs, adapted.place)
             _advise_on_mesh(error, inputs)
             raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
@@ -195,7 +195,7 @@ def _advise(error: Exception, inputs: Inputs, place: str) -> None:
             "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
             "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
         )
-    _advise_on_sizes(error, inputs)
+    _advise_on_sizes(error, inputs, place)
     for kind, advice in _NEEDS_VALUE.items():
         if isinstance(error, kind):
             error.add_note(f"{advice} It is at {place_of(error, place)}")
@@ -208,7 +208,7 @@ def _advise(error: Exception, inputs: Inputs, place: str) -> None:
         )
 
 
-def _advise_on_sizes(error: Exception, inputs: Inputs) -> None:
+def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
     """Say how sizes that meet become equal, if the code combines shapes of which JAX does not know that they fit."""
     text = str(error).partition("\n")[0]
     if multiples := multiples_that_agree(text):
@@ -218,7 +218,7 @@ def _advise_on_sizes(error: Exception, inputs: Inputs) -> None:
         )
     if constraints := deciding_constraints(text, inputs.symbols):
         error.add_note(
-            f"The sizes that meet at {place_of(error)} may be equal where {' and '.join(constraints)}. Say so, if it is meant: "
+            f"The sizes that meet at {place_of(error, place)} may be equal where {' and '.join(constraints)}. Say so, if it is meant: "
             f"constraints=({', '.join(map(repr, constraints))},)."
         )
         return
@@ -232,7 +232,7 @@ def _advise_on_sizes(error: Exception, inputs: Inputs) -> None:
     elif symbols and not multiples and _MEETING.search(text):
         error.add_note(
             f"{symbols[0]} may have any size, so it fits no number: give the dimension of the input as a number if it always has that size. "
-            f"It is at {place_of(error)}"
+            f"It is at {place_of(error, place)}"
         )
 
 
