@@ -349,7 +349,9 @@ def test_beams_find_what_the_search_in_jax_finds(name, width, penalty):
     result = generator.generate(PROMPTS, beams=width, length_penalty=penalty, stop=23, max_new_tokens=COUNT)
     expected = [beams_in_jax(prompt, width, penalty, 23) for prompt in PROMPTS]
     assert result.ids == [ids for ids, _ in expected]
-    np.testing.assert_allclose([w.score for w in result.sequences], [score for _, score in expected], rtol=1e-5)
+    np.testing.assert_allclose(
+        [float(w.score or 0) for w in result.sequences], [float(score) for _, score in expected], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["growing", "capacity", "padding mask", "capacity with mask and counter"])

@@ -126,7 +126,7 @@ def test_ranges_of_integers_and_floats():
 
 def test_given_arguments():
     program = to_onnx(lambda x, scale: x * scale, [("B",)], kwargs={"scale": ()})
-    assert program.verify(inputs=[np.arange(3.0)], kwargs={"scale": 2.0}) == 0
+    assert program.verify(inputs=[np.arange(3.0)], kwargs={"scale": 2.0}) == 0.0
 
 
 def test_given_arguments_that_show_a_difference():
@@ -195,7 +195,7 @@ def test_of_weights_that_are_nan_nothing_is_known():
 
 def test_an_output_without_finite_numbers_is_noted_beside_others():
     found = to_onnx(lambda x: (x, x * np.float32("inf")), [(3,)]).verify()
-    assert found == 0
+    assert found == 0.0
     assert [note.partition(" that")[0] for note in found.notes] == ["None of the 3 numbers of 'output_1'"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,7 @@ def in_jit(x):
     return jax.jit(to_matrix)(x)
 
 
-FITTING = {
+FITTING: dict[str, tuple[Any, ...]] = {
     "one size": (to_matrix, [("B", 8)], "B == 32", (32, 8), (5, 8)),
     "multiples": (to_pairs, [("B", 8)], "mod(B, 2) == 0", (6, 8), (5, 8)),
     "two symbols": (to_five_parts, [("B", "T", 8)], "B*T == 5*B", (2, 5, 8), (2, 4, 8)),
@@ -97,7 +98,7 @@ def test_a_reshape_that_never_fits_is_an_error_with_the_line():
         to_onnx(lambda x: x.reshape(3, 3), [("B", 8)])
 
 
-ALWAYS = {
+ALWAYS: dict[str, tuple[Any, ...]] = {
     "flat": (lambda x: x.reshape(-1), [("B", "T", 8)], []),
     "split": (lambda x: x.reshape(x.shape[0], x.shape[1], 2, 4), [("B", "T", 8)], []),
     "rounded up": (lambda x: x.reshape(-(-x.shape[0] // 2), 2, 8), [("2*H", 8)], []),

@@ -48,7 +48,6 @@ def calls(count: int = 3) -> list[dict[str, np.ndarray]]:
 
 
 CALLS = calls()
-WIDE = {"x": "float[N,256] x", "y": "float[N,256] y"}
 
 
 def mixed(
@@ -100,7 +99,8 @@ def test_the_noise_that_is_reported_is_that_of_the_model(tolerance: float) -> No
 def test_noise_of_8_bits_in_a_row_of_layers_is_that_of_the_model(rows: int, tolerance: float) -> None:
     rng = np.random.default_rng(1)
     weights = {f"w{i}": (rng.standard_t(2, size=(256, 256)) / 16).astype(np.float32) for i in range(3)}
-    made = model("a = MatMul(x, w0) b = Relu(a) c = MatMul(b, w1) d = Relu(c) y = MatMul(d, w2)", **WIDE, **weights)
+    body = "a = MatMul(x, w0) b = Relu(a) c = MatMul(b, w1) d = Relu(c) y = MatMul(d, w2)"
+    made = model(body, "float[N,256] x", "float[N,256] y", **weights)
     runs = [{"x": rng.standard_t(2, size=(rows, 256)).astype(np.float32)} for _ in range(3)]
     quantised, found = mixed(made, "int4", tolerance, runs=runs)
     assert found.noise == pytest.approx(noise(made, quantised, runs), rel=1e-4)

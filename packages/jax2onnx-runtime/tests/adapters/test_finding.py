@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.adapters.finding import chosen_pairs, low_rank_pairs
-from low_rank_models import FOUND, NOT_FOUND, SCALES, make_model
+
+from examples.low_rank_models import FOUND, NOT_FOUND, SCALES, make_model
 
 
 @pytest.mark.parametrize("name", FOUND)

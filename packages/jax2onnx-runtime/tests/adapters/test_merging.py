@@ -9,7 +9,8 @@ import pytest
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.adapters.merging import with_merged_adapters
 from jax2onnx_runtime.adapters.optional_inputs import exported_matrices
-from low_rank_models import FOUND, NOT_FOUND, make_model, matrix, run
+
+from examples.low_rank_models import FOUND, NOT_FOUND, make_model, matrix, run
 
 
 @pytest.mark.parametrize("name", FOUND)

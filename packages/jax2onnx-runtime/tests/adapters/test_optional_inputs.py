@@ -8,7 +8,8 @@ import pytest
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.adapters.optional_inputs import with_optional_adapters
 from jax2onnx_runtime.adapters.pairs import ADAPTERS_KEY, AdapterPair, read_adapters
-from low_rank_models import FOUND, ROWS, SCALES, make_model, matrix, run
+
+from examples.low_rank_models import FOUND, ROWS, SCALES, make_model, matrix, run
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -6,8 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.passes.structural.fold_weight_sums import FoldWeightSums
-from low_rank_models import make_model, run
 from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from examples.low_rank_models import make_model, run
 
 
 def folded(nodes: str) -> ir.Model:
