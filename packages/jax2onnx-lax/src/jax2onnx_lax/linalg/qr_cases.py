@@ -42,5 +42,5 @@ cases = [
     Case("geqp3", lambda a: jax.scipy.linalg.qr(a, mode="r", pivoting=True), [(5, 3)], ("geqp3", "qr"),
          expect="Scan -> Clip -> Gather -> Where"),
     Case("least_squares", lambda a, b: jnp.linalg.lstsq(a, b)[0], [(8, 3), (8, 2)], ("svd",),
-         expect=at_most(120, If=1, Loop=1, Scan=4)),
+         expect=at_most(120, Loop=1, Scan=4)),
 ]  # fmt: skip

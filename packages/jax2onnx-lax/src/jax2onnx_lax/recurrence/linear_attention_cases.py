@@ -57,7 +57,7 @@ _SKIP: dict[Literal["f32", "f64"], str] = {"f64": "the kernel computes in float3
 cases = [
     Case("linear_attention", _gated_delta, [*_ROWS, (40, _HEADS)], covers=("recurrence.linear_attention",), skip=_SKIP,
          expect=expect_graph(counts={"com.microsoft.LinearAttention": 1}, absent=["Scan", "Loop", "If"])),
-    Case("recurrence_in_chunks", _two_keys, [*_ROWS, (40, _HEADS)], covers=("scan", "recurrence.sequential_scan"),
+    Case("recurrence_in_chunks", _two_keys, [*_ROWS, (40, _HEADS)], covers=("scan", "recurrence.sequential"),
          expect=expect_graph(counts={"Scan": 1, "If": 1})),
     Case("recurrence_in_blocks", _gated, [(40, 5), (40, 5)], covers=("scan",),
          expect=expect_graph(counts={"If": 1}, absent=["Scan", "Loop"])),
