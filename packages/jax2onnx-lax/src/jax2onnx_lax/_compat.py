@@ -45,6 +45,7 @@ __all__ = [
     "lax_function",
     "max_dim",
     "min_dim",
+    "permutes_in_mesh_order",
     "philox2x32",
     "philox4x32",
     "ragged_dot_general",
@@ -250,3 +251,8 @@ def batched(jaxpr: Jaxpr, axis: str, size: int, operands: Sequence[bool]) -> tup
       The jaxpr, and which of the results have the axis.
     """
     return _batching.batch_jaxpr(jaxpr, _batching.AxisData(axis, size, None, None), list(operands), False)
+
+
+def permutes_in_mesh_order() -> bool:
+    """Whether `ppermute` counts devices in the order of the mesh where its axes are named in another one, as earlier versions of JAX did."""
+    return "jax_raise_on_ppermute_sort_diff" not in jax.config.values

@@ -13,6 +13,7 @@ from jax import lax
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation, Params
 
+from jax2onnx_lax._compat import permutes_in_mesh_order
 from jax2onnx_lax.sharding.interpreter import Interpreter, Kind, ShardedValue, ShardRule, Unreduced, annotation
 from jax2onnx_lax.sharding.sharded_arrays import STACKED, Devices, Layout, ShardedArray, constant, whole
 
@@ -244,10 +245,11 @@ def _exchanged_blocks(params: Params, blocks: list[jax.Array]) -> list[jax.Array
 def ppermute(run: Interpreter, eqn: Equation, operand: ShardedValue) -> Sequence[ShardedValue] | None:
     """Each device gets the value of the one that sends to it, zeros where there is none.
 
-    JAX counts the devices in the order of the mesh, whatever that of the named axes is, and from the last one below zero.
+    JAX counts the devices in the order of the named axes, earlier versions in that of the mesh, and from the last one below zero.
     """
-    named = _names(run.devices, eqn.params["axis_name"])
-    names = tuple(a for a in run.devices.sizes if a in named)
+    names = _names(run.devices, eqn.params["axis_name"])
+    if permutes_in_mesh_order():
+        names = tuple(a for a in run.devices.sizes if a in names)
     count, x = run.devices.count(names), operand.sharded
     senders: dict[int, int] = {target % count: source % count for source, target in eqn.params["perm"]}
     if not names:
