@@ -22,7 +22,7 @@ from pathlib import Path
 import flax.nnx  # noqa: F401  (composites of flax are listed only where flax is imported)
 from documentation_links import address, is_offered_by, public_name, public_operation
 from jax2onnx_core import Call, Limitation, Replacement
-from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_core.plugins.discovery import installed_plugins, needed_plugins
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_testing.collection import CollectedCase, find_cases
@@ -95,16 +95,18 @@ def _first_version(distribution: str) -> str:
 
 def measure(packages: Sequence[str], part: int, parts: int) -> list[Evidence]:
     """Export every `parts`-th case of the packages, beginning with that of number `part`."""
-    registry = installed_plugins().registry
-    composites = list(registry.composites)
     evidence = []
     for found in collected(packages)[part::parts]:
         variant = Variant(found, "f32", is_symbolic(found.case))
         if variant.skip_reason is None:
             claimed: set[tuple[str, str]] = set()
             library = LIBRARIES.get(found.distribution)
-            registry.composites[:] = [_recording(spec, claimed, library) for spec in composites]
-            operators = tuple(map(operator_name, build(variant).export().model.graph))
+            built = build(variant)
+            registry = needed_plugins().registry  # with the plugins of the libraries that the case has imported
+            declared = list(registry.composites)
+            registry.composites[:] = [_recording(spec, claimed, library) for spec in declared]
+            operators = tuple(map(operator_name, built.export().model.graph))
+            registry.composites[:] = declared
             about = found.distribution, found.module, found.case.covers, since(found)
             evidence.append(Evidence(*about, tuple(o for o in operators if o != "Constant"), frozenset(claimed)))
     return evidence
