@@ -151,15 +151,16 @@ def installed_plugins() -> Plugins:
 
 def needed_plugins() -> Plugins:
     """The installed plugins, without the contributions of those whose library the program has not imported."""
-    imported: frozenset[str] = frozenset()
-    while ready := {*(found := _needed(imported)).waiting.values()} & sys.modules.keys():
-        imported |= ready
+    since: frozenset[str] = frozenset()
+    while new := {*(found := _needed(since)).waiting.values()} & sys.modules.keys():
+        since |= new
     return found
 
 
 @functools.cache
-def _needed(imported: frozenset[str]) -> Plugins:
-    return _installed(imported)
+def _needed(since: frozenset[str]) -> Plugins:
+    """The plugins for the libraries that are imported at this call; `since` are those that came after the first call, and tell calls apart."""
+    return _installed(sys.modules)
 
 
 def _installed(imported: Collection[str] | None) -> Plugins:
