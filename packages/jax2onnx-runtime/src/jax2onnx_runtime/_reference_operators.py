@@ -60,7 +60,7 @@ class _WithBody(OpRun):
         return list(self._run_body({**(context or {}), **given}, **passed))
 
     def _stacked(self, rows: Sequence[Sequence[Array]], first: int) -> list[Array]:
-        """What the iterations give, from output `first` of the body on, each along a new first axis."""
+        """The outputs of all iterations from output `first` of the body on, each stacked along a new first axis."""
         if rows:
             return [np.stack(column) for column in zip(*rows, strict=True)]
         return [_without_rows(type_of) for type_of in self.body.output_types[first:]]

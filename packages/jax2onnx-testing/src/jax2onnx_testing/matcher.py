@@ -210,7 +210,7 @@ def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None]
 
 
 def _readings(dim: str, symbols: Mapping[str, int | None], bound: _Bound) -> Iterator[tuple[str, _Bound]]:
-    """What may stand for a dimension in a pattern, and what names stand for then: a name stands for one dimension."""
+    """The texts that may stand for a dimension in a pattern, each with the dimensions of names after it: a name is one dimension."""
     yield from ((text, bound) for text in dict.fromkeys([dim, "?"]) if text not in symbols)
     for name, number in symbols.items():
         if number is not None and str(number) == dim:
