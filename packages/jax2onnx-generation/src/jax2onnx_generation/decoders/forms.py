@@ -51,14 +51,8 @@ class TokensForm:
 
 
 @dataclasses.dataclass(frozen=True)
-class PositionsForm:
-    """Form of the input of the positions [B, T].
-
-    Attributes:
-      name: the input.
-      dtype: its element type.
-      axes: "batch", "time" or "one" for each of its axes; without "time" it is the position of the first token.
-    """
+class _TokenwiseForm:
+    """Form of an input that may have entries for each sequence and for each token of a run."""
 
     name: str
     dtype: Dtype
@@ -66,13 +60,24 @@ class PositionsForm:
 
     @property
     def is_of_rows(self) -> bool:
-        """Whether each sequence has positions of its own."""
+        """Whether each sequence has entries of its own."""
         return _BATCH in self.axes
 
     @property
     def is_of_tokens(self) -> bool:
-        """Whether each token of a run has a position of its own."""
+        """Whether each token of a run has entries of its own."""
         return _TIME in self.axes
+
+
+@dataclasses.dataclass(frozen=True)
+class PositionsForm(_TokenwiseForm):
+    """Form of the input of the positions [B, T].
+
+    Attributes:
+      name: the input.
+      dtype: its element type.
+      axes: "batch", "time" or "one" for each of its axes; without "time" it is the position of the first token.
+    """
 
     def made(self, positions: Array) -> Array:
         """The input for positions [B, T]."""
@@ -83,7 +88,7 @@ class PositionsForm:
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskForm:
+class MaskForm(_TokenwiseForm):
     """Form of the input of the mask, the keys that each token sees.
 
     Attributes:
@@ -96,23 +101,10 @@ class MaskForm:
       adds: whether it is added to the scores; otherwise it is 1 for a key that is seen.
     """
 
-    name: str
-    dtype: Dtype
-    axes: tuple[str, ...]
     dims: tuple[Axis, ...]
     cache: tuple[str, int] | None
     grows: bool
     adds: bool = False
-
-    @property
-    def is_of_rows(self) -> bool:
-        """Whether each sequence sees keys of its own."""
-        return _BATCH in self.axes
-
-    @property
-    def is_of_tokens(self) -> bool:
-        """Whether each token of a run sees keys of its own."""
-        return _TIME in self.axes
 
     def made(self, visible: Array) -> Array:
         """The input for booleans [B, T, keys]; of the last token where the form has no tokens, of the first sequence where it has none."""
