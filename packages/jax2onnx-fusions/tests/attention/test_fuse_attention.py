@@ -410,7 +410,7 @@ GEMM = "l = Gemm<transB = 1>(x, k) p = Softmax<axis = -1>(l) y = Gemm(p, v) "
             "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
             "float[T,U,4] x, float[4,5] k, float[5,4] v",
             "float[T,U,4] y",
-            "a size is a product of symbolic dimensions",
+            "the result cannot be arranged as it is read without computing several symbolic dimensions",
         ),
         (
             """shape = Constant<value = int64[2] {2, 9}>() l = MatMul(x, k) r = Reshape(l, shape) p = Softmax<axis = -1>(r)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
+from jax2onnx_graph.facts.sizes import size_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, result_sub_axes
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import ShapeInferencePass
 
@@ -81,4 +82,7 @@ def test_rows_of_a_view_may_be_merged_into_an_axis():
     found = operand_sub_axes(node, SubAxis(1))
     assert found is not None
     rows, _ = found
-    assert (rows.axis, rows.outer, rows.inner, rows.is_whole) == (0, (2,), (), False)
+    assert rows == SubAxis(0, outer=size_of([2]))
+    assert not rows.is_whole
+    back = result_sub_axes(node, 0, rows)
+    assert back == [SubAxis(1)]

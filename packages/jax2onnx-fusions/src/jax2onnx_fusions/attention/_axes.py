@@ -21,13 +21,12 @@ __all__ = [
 ]
 
 import dataclasses
-import functools
-import math
 from collections.abc import Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.facts import sizes
+from jax2onnx_graph.facts.axis_maps import Iteration, IterationAxis, axis_maps
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
-from jax2onnx_graph.rewrite.patterns import permutation_of
 
 from jax2onnx_fusions._reasons import UnreadableError
 
@@ -79,14 +78,12 @@ def size_of(axes: Sequence[Axis]) -> LabelledDim:
     """The size of an axis that consists of these.
 
     Raises:
-      UnreadableError: it is a product that has no label.
+      UnreadableError: it has no label.
     """
-    if len(axes) == 1:
-        return axes[0].size
-    numbers = [axis.size for axis in axes if isinstance(axis.size, int)]
-    if len(numbers) < len(axes):
-        raise UnreadableError("a size is a product of symbolic dimensions")
-    return math.prod(numbers)
+    dim = sizes.size_of([axis.size for axis in axes]).dim
+    if not isinstance(dim, int) and dim.value is None:
+        raise UnreadableError("a size is a product of dimensions without labels")
+    return dim
 
 
 def unify(one: Sequence[Axis], other: Sequence[Axis]) -> None:
@@ -109,13 +106,12 @@ def unify(one: Sequence[Axis], other: Sequence[Axis]) -> None:
         raise UnreadableError("axes of different sizes meet")
 
 
-def _divide(axis: Axis, outer: LabelledDim, *, last: bool = False) -> bool:
-    """Split an axis into one of this size and the rest, or the rest and this; returns whether that can be done."""
-    size = axis.size
-    if not isinstance(size, int) or not isinstance(outer, int) or outer in (0, size) or size % outer:
+def _divide(axis: Axis, outer: LabelledDim) -> bool:
+    """Split an axis into one of this size and the rest; returns whether that can be done."""
+    rest = sizes.size_of([axis.size]).divided_by(sizes.size_of([outer]))
+    if rest is None or rest.number == 1:
         return False
-    parts = (Axis(outer), Axis(size // outer))
-    axis.parts = parts[::-1] if last else parts
+    axis.parts = (Axis(outer), Axis(rest.dim))
     return True
 
 
@@ -126,7 +122,7 @@ def _dims(value: ir.Value | None) -> tuple[LabelledDim, ...]:
     return dims
 
 
-# ---------------------------------------------------------------------------------------------- views
+# ---------------------------------------------------------------------------------------------- nodes
 
 
 def through(node: ir.Node, axes: Axes) -> Axes:
@@ -135,117 +131,58 @@ def through(node: ir.Node, axes: Axes) -> Axes:
     Raises:
       UnreadableError: the node is a view that mixes axes.
     """
-    result = node.outputs[0]
-    if node.op_type == "Transpose":
-        return tuple(axes[axis] for axis in permutation_of(node))
-    if node.op_type in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
-        return _regrouped(axes_in(axes), _dims(result))
-    if node.op_type in ("Identity", "Cast"):
-        return axes
-    if node.op_type == "Expand":
-        dims = _dims(result)
-        wide: Axes = (*((),) * (len(dims) - len(axes)), *axes)
-        return tuple(group or (() if dim == 1 else (Axis(dim),)) for group, dim in zip(wide, dims, strict=True))
-    if node.op_type == "Concat" and len(set(node.inputs)) == 1:
-        at = node.attributes["axis"].as_int() % len(axes)
-        return (*axes[:at], (Axis(len(node.inputs)), *axes[at]), *axes[at + 1 :])
-    raise ValueError(f"{node.op_type} does not move axes")
-
-
-def _regrouped(flat: Sequence[Axis], dims: Sequence[LabelledDim]) -> Axes:
-    """The axes, in row-major order, as those of a tensor of these dimensions."""
-    rest, groups = list(flat), [tuple[Axis, ...]()] * len(dims)
-    first, end = 0, len(dims)
-    while first < end and (taken := _taken(rest, dims[first], last=False)) is not None:
-        groups[first], rest, first = taken, list(atoms(rest))[len(taken) :], first + 1
-    while first < end and (taken := _taken(rest, dims[end - 1], last=True)) is not None:
-        rest = list(atoms(rest))
-        groups[end - 1], rest, end = taken, rest[: len(rest) - len(taken)], end - 1
-    if end - first == 1:  # the number of elements tells the one dimension
-        groups[first], rest, first = tuple(rest), [], end
-    if rest or first < end:
-        raise UnreadableError("a reshape mixes axes")
-    return tuple(groups)
-
-
-def _taken(rest: Sequence[Axis], dim: LabelledDim, *, last: bool) -> tuple[Axis, ...] | None:
-    """The axes at the beginning (or end) of `rest` whose product is `dim`, where that is certain."""
-    if dim == 1:
-        return ()
-    taken: list[Axis] = []
-    for axis in reversed(rest) if last else rest:
-        taken = [axis, *taken] if last else [*taken, axis]
-        if _is_product(dim, taken):
-            return tuple(taken)
-        inner = [other.size for other in taken if other is not axis]
-        if isinstance(dim, int) and isinstance(axis.size, int):
-            missing, beyond = divmod(dim, math.prod(size for size in inner if isinstance(size, int)))
-            if not beyond and missing < axis.size:
-                return tuple(_piece(taken, axis, missing, last=last)) if _divide(axis, missing, last=last) else None
-    return None
-
-
-def _piece(taken: Sequence[Axis], axis: Axis, size: int, *, last: bool) -> Sequence[Axis]:
-    """`taken` with the divided `axis` replaced by its part at the outer (or, if `last`, inner) end."""
-    assert axis.parts is not None
-    part = axis.parts[-1 if last else 0]
-    assert part.size == size
-    return [part if other is axis else other for other in taken]
-
-
-def _is_product(dim: LabelledDim, axes: Sequence[Axis]) -> bool:
-    """Whether an axis of size `dim` certainly has the size of all of these."""
-    if len(axes) == 1:
-        return same_dim(dim, axes[0].size)
-    if isinstance(dim, int):
-        return all(isinstance(axis.size, int) for axis in axes) and size_of(axes) == dim
-    parts = [_factors(axis.size) for axis in axes]
-    whole = _factors(dim)
-    if whole is None or None in parts:
-        return False
-    known = [part for part in parts if part is not None]
-    return whole == (math.prod(number for number, _ in known), sorted(name for _, names in known for name in names))
-
-
-def _factors(dim: LabelledDim) -> tuple[int, list[str]] | None:
-    """A number and names whose product is the dimension; None where its label is no product."""
-    if isinstance(dim, int):
-        return dim, []
-    factors = (dim.value or "").split("*")
-    if not all(factor.isidentifier() or factor.isdigit() for factor in factors):
-        return None
-    number = math.prod(int(factor) for factor in factors if factor.isdigit())
-    return number, sorted(factor for factor in factors if not factor.isdigit())
-
-
-# -------------------------------------------------------------------------------------------- products
+    return _Indivisible(node, axes).result()
 
 
 def product_axes(node: ir.Node, left: Axes, right: Axes) -> tuple[Axes, tuple[Axis, ...]]:
-    """The axes of the result of a MatMul or Gemm of operands with these axes, and the axis that is contracted.
+    """The axes of the result of a product of operands with these axes, and the axis that is contracted.
 
     Raises:
       UnreadableError: axes of other sizes meet.
     """
-    if node.op_type == "Gemm":
-        left = left[::-1] if node.attributes.get_int("transA", 0) else left
-        right = right[::-1] if node.attributes.get_int("transB", 0) else right
-    rows, columns = len(left) > 1, len(right) > 1
-    contracted, other = left[-1], right[-2] if columns else right[-1]
-    unify(contracted, other)
-    batch = _joined(left[:-2], right[:-2])
-    outer = [*([left[-2]] if rows else []), *([right[-1]] if columns else [])]
-    return (*batch, *outer), contracted
+    found = _Indivisible(node, left, right)
+    return found.result(), found.contracted()
 
 
-def _joined(left: Axes, right: Axes) -> Axes:
-    """Batch axes aligned at the right."""
-    rank = max(len(left), len(right))
-    pairs = zip(*((((),) * (rank - len(x)) + x) for x in (left, right)), strict=True)
-    return tuple(functools.reduce(_met, pair) for pair in pairs)
+class _Indivisible:
+    """The indivisible axes that each iteration axis of a node is, given those of its operands.
 
+    Raises:
+      UnreadableError: they cannot be told.
+    """
 
-def _met(one: tuple[Axis, ...], other: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    if one and other:
-        unify(one, other)
-    return one or other
+    def __init__(self, node: ir.Node, *operands: Axes) -> None:
+        maps = axis_maps(node)
+        if maps is None or any(own is None for own in maps.operands[: len(operands)]):
+            raise UnreadableError("a shape is not known, or a tensor is empty")
+        self._maps = maps
+        self._found: dict[IterationAxis, tuple[Axis, ...]] = {}
+        for own, axes in zip(maps.operands, operands, strict=False):
+            for iteration_axes, group in zip(own or (), axes, strict=True):
+                self._bind(iteration_axes, group)
+
+    def _bind(self, iteration_axes: Sequence[IterationAxis], group: Sequence[Axis]) -> None:
+        """Let an axis of an operand, which consists of `group`, be the iteration axes."""
+        if any(axis.iteration is Iteration.OTHER for axis in iteration_axes):
+            raise UnreadableError("a reshape mixes axes")
+        fresh = [tuple(Axis(axis.size.dim) for _ in range(axis.size != sizes.ONE)) for axis in iteration_axes]
+        parts = [self._found.setdefault(axis, part) for axis, part in zip(iteration_axes, fresh, strict=True)]
+        if len(parts) == 1 and parts[0] is fresh[0]:
+            self._found[iteration_axes[0]] = tuple(group)
+        else:
+            unify(group, [axis for part in parts for axis in part])
+
+    def result(self) -> Axes:
+        """The axes of the result."""
+        for axis in (axis for group in self._maps.results[0] for axis in group):
+            if axis.iteration is Iteration.OTHER:
+                raise UnreadableError("axes of different sizes meet, or a reshape mixes axes")
+            new = () if axis.size == sizes.ONE else (Axis(axis.size.dim),)
+            self._found.setdefault(axis, new)
+        return tuple(atoms([one for axis in group for one in self._found[axis]]) for group in self._maps.results[0])
+
+    def contracted(self) -> tuple[Axis, ...]:
+        """The axis that is summed over."""
+        return atoms(
+            [one for axis, found in self._found.items() if axis.iteration is Iteration.SUMMED for one in found]
+        )

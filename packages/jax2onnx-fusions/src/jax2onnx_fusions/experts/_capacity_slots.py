@@ -8,6 +8,7 @@ import math
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.patterns import operation, scalar
@@ -49,10 +50,11 @@ def combined_slots(node: ir.Node) -> CombinedSlots | None:
     experts, slots = split[1:]
     if not isinstance(experts, int) or not isinstance(slots, int) or (dims_of(gates) or ())[1:] != (experts * slots,):
         return None
-    bound = _joint(gates, _Axes(SubAxis(1, (), (slots,)), SubAxis(1, (experts,), ()), experts, slots), _DEPTH)
+    outer, inner = size_of([experts]), size_of([slots])
+    bound = _joint(gates, _Axes(SubAxis(1, inner=inner), SubAxis(1, outer), experts, slots), _DEPTH)
     if bound is None or dims[0] != experts * slots:
         return None
-    roles = ExpertAxes((SubAxis(0, (experts,), ()),), SubAxis(0, (), (slots,)))
+    roles = ExpertAxes((SubAxis(0, outer),), SubAxis(0, inner=inner))
     return CombinedSlots(gates, made, roles, Sizes((slots,), experts), bound)
 
 

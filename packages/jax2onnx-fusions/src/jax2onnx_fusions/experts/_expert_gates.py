@@ -9,7 +9,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.sub_axes import SubAxis
+from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.patterns import scalar
 
@@ -22,21 +22,6 @@ _DEPTH = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Move:
-    """A step from the source to the gate that does not keep the elements in their order: a broadcast, or a reduction.
-
-    Attributes:
-      before: the dimensions in front of it.
-      after: the dimensions behind it.
-      reduced: the axes that are reduced; empty for a broadcast.
-    """
-
-    before: _Dims
-    after: _Dims
-    reduced: tuple[int, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
 class ExpertGate:
     """The gate of one expert.
 
@@ -44,16 +29,16 @@ class ExpertGate:
       source: the array that the gates of all experts are computed from alike: the gates, or the numbers of the chosen experts.
       axis: the axis of the source along which the experts lie; None for numbers of experts.
       number: the number of the expert.
-      sparsity: a bound on the experts of different numbers, made of the same source by the same moves, whose gates are not zero.
-      moves: the broadcasts and reductions between the source and the gate. Element i of gates with the same source, axis and moves is
-        computed of the same line of the source.
+      sparsity: a bound on the experts of different numbers whose gates are not zero, among those of the same source, axis and rows.
+      rows: the axis of the gate that each other axis of the source is, if its size is not 1; None for one that is summed over.
+        Elements at one place of gates with the same source, axis and rows are computed of the same line of the source.
     """
 
     source: ir.Value
     axis: int | None
     number: int
     sparsity: Sparsity
-    moves: tuple[Move, ...] = ()
+    rows: tuple[SubAxis | None, ...] = ()
 
 
 def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | None:
@@ -62,7 +47,7 @@ def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | Non
     if node is None or node.domain or not depth:
         return None
     if facts_of(node.op_type).is_view or node.op_type in ("Cast", "Identity"):
-        return expert_gate(node.inputs[0], depth - 1) or _taken(node)
+        return _after(node, 0, expert_gate(node.inputs[0], depth - 1))
     match node.op_type:
         case "Gather" | "Slice" | "Split":
             return _taken(node, 0 if value is None else value.index() or 0)
@@ -80,22 +65,29 @@ def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | Non
 
 def _broadcast(node: ir.Node, depth: int) -> ExpertGate | None:
     """The gate among the first two operands, broadcast to the result of the node."""
-    for value in node.inputs[:2]:
+    for index, value in enumerate(node.inputs[:2]):
         found = expert_gate(value, depth - 1)
         if found is not None:
-            return _moved(found, dims_of(value), dims_of(node.outputs[0]))
+            return _after(node, index, found)
     return None
 
 
-def _moved(
-    column: ExpertGate, before: _Dims | None, after: _Dims | None, reduced: tuple[int, ...] = ()
-) -> ExpertGate | None:
-    """The gate behind a move; None where its dimensions are not known."""
-    if before is None or after is None or not all(isinstance(dim, int) or dim.value for dim in (*before, *after)):
+def _after(node: ir.Node, index: int, gate: ExpertGate | None) -> ExpertGate | None:
+    """The gate that a node makes of one; None where it is not known which rows it reads."""
+    if gate is None:
         return None
-    if not reduced and [dim for dim in before if dim != 1] == [dim for dim in after if dim != 1]:
-        return column  # the elements keep their order
-    return dataclasses.replace(column, moves=(*column.moves, Move(before, after, reduced)))
+    rows = list[SubAxis | None]()
+    for own in gate.rows:
+        found = [None] if own is None else result_sub_axes(node, index, own)
+        if found is None:
+            return None
+        rows.append(found[0])
+    return dataclasses.replace(gate, rows=tuple(rows))
+
+
+def _all_rows(dims: _Dims, axis: int | None = None) -> tuple[SubAxis, ...]:
+    """The axes of a source but `axis`."""
+    return tuple(SubAxis(place) for place, dim in enumerate(dims) if dim != 1 and place != axis)
 
 
 def _is_floating(value: ir.Value) -> bool:
@@ -120,7 +112,8 @@ def _taken(node: ir.Node, output: int = 0) -> ExpertGate | None:
     if not isinstance(size, int):
         return None
     found = sparsity(source, SubAxis(axis), size)
-    return None if found is None else ExpertGate(source, axis, number % size, found)
+    gate = None if found is None else ExpertGate(source, axis, number % size, found, _all_rows(dims, axis))
+    return _after(node, 0, gate)
 
 
 def _place(node: ir.Node, rank: int, output: int) -> tuple[int, int] | None:
@@ -154,9 +147,10 @@ def _equal(node: ir.Node) -> ExpertGate | None:
         if number is None or numbers is None or numbers.dtype is None or not numbers.dtype.is_integer():
             continue
         array = known(node.inputs[index])
-        if array is None or array.dtype.kind in "iu":
-            found = ExpertGate(numbers, None, int(np.int64(number)), Sparsity(1))
-            return _moved(found, dims_of(numbers), dims_of(node.outputs[0]))
+        dims = dims_of(numbers)
+        if dims is not None and (array is None or array.dtype.kind in "iu"):
+            found = ExpertGate(numbers, None, int(np.int64(number)), Sparsity(1), _all_rows(dims))
+            return _after(node, 1 - index, found)
     return None
 
 
@@ -168,4 +162,4 @@ def _reduced(node: ir.Node, depth: int) -> ExpertGate | None:
         return None
     count = math.prod(int(dim) for axis in axes if isinstance(dim := dims[axis], int))
     several = dataclasses.replace(found, sparsity=Sparsity(found.sparsity.bound * count, found.sparsity.validity))
-    return _moved(several, dims, dims_of(node.outputs[0]), tuple(axes))
+    return _after(node, 0, several)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
-from jax2onnx_graph.facts.sub_axes import size_of
+from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes
@@ -156,7 +156,7 @@ class ExpertSubgraph:
             assert rows is not None
             merged = number and (previous := roles.tokens[number - 1]) is not None and previous.axis == rows.axis
             before = (*before, self.sizes.tokens[number - 1]) if merged else ()
-            if size_of(rows.outer) != size_of(before):
+            if rows.outer != size_of(before):
                 return False
         others = self.others(value, roles)
         return not any(rows is not None and rows.axis in others for rows in roles.tokens)

@@ -155,7 +155,8 @@ class RoutedComputation:
         """
         rows, dims = roles.expert, [int(dim) for dim in dims_of(value) or () if isinstance(dim, int)]
         assert rows is not None
-        outer, inner = (math.prod(d for d in part if isinstance(d, int)) for part in (rows.outer, rows.inner))
+        outer, inner = rows.outer.number, rows.inner.number
+        assert outer is not None and inner is not None, "weights have known sizes"
         split = [*dims[: rows.axis], outer, self.region.sizes.experts, inner, *dims[rows.axis + 1 :]]
         places = {axis: [axis + 2 * (axis > rows.axis)] for axis in range(len(dims))}
         places[rows.axis] = [rows.axis, rows.axis + 2]

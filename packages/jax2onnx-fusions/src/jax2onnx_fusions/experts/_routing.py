@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.grouped import sorted_groups
+from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 
@@ -61,7 +62,7 @@ def route(
     is_fixed, bound = sparsity.validity is not Validity.ON_AVERAGE, max(sparsity.bound, 1)
     chosen = at.ints([bound]) if is_fixed else _most(at, counts, tokens)
     rows = labelled((tokens, bound if is_fixed else ir.SymbolicDim(None)))
-    count = _multiple(tokens, bound) if is_fixed else ir.SymbolicDim(None)
+    count = size_of([tokens, bound]).dim if is_fixed else ir.SymbolicDim(None)
     chosen_gates, ids = at.op.several(
         "TopK", at.cast(counts, np.float32), chosen, outputs=2, axis=1, sorted=0, dims=rows
     )
@@ -98,13 +99,6 @@ def _most(at: InsertionPoint, counts: ir.Value, tokens: LabelledDim) -> ir.Value
 
 def _sum(dim: LabelledDim, number: int) -> LabelledDim:
     return dim + number if isinstance(dim, int) else ir.SymbolicDim(f"{dim.value} + {number}")
-
-
-def _multiple(dim: LabelledDim, number: int) -> LabelledDim:
-    if isinstance(dim, int) or number == 1:
-        return dim * number if isinstance(dim, int) else dim
-    is_product = all(part.isidentifier() or part.isdecimal() for part in str(dim.value).split("*"))
-    return ir.SymbolicDim(f"{number}*{dim.value}" if is_product else f"{number}*({dim.value})")
 
 
 def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:

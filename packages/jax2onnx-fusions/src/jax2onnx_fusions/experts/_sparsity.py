@@ -11,7 +11,8 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, size_of
+from jax2onnx_graph.facts.sizes import size_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.patterns import scalar
 
@@ -192,10 +193,10 @@ def _written(scatter: ir.Node, size: int) -> Sparsity | None:
     data, updates = (dims_of(scatter.inputs[i]) for i in (0, 2))
     if data is None or updates is None:
         return None
-    (total, symbols), (written, written_symbols) = size_of(data), size_of(updates)
-    if symbols != written_symbols or not total:
-        return None
-    return Sparsity(-(-written * size // total), Validity.ON_AVERAGE)
+    match size_of(data).terms, size_of(updates).terms:
+        case ((symbols, total),), ((same, written),) if symbols == same:
+            return Sparsity(-(-written * size // total), Validity.ON_AVERAGE)
+    return None
 
 
 def _softmax(line: _Line) -> Sparsity | None:

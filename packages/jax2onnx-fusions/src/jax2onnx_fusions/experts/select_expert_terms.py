@@ -310,7 +310,7 @@ def _by_source(terms: Iterable[_Term], *, by_row: bool) -> list[_Term]:
     groups = defaultdict[tuple[object, ...], list[_Term]](list)
     for term in terms:
         column = term.column
-        groups[column.source, column.axis, term.selects, column.moves if by_row else None].append(term)
+        groups[column.source, column.axis, term.selects, column.rows if by_row else None].append(term)
     return max(groups.values(), key=len, default=[])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jax2onnx_graph.arrays import Array
 
-__all__ = ["evaluate", "holds", "is_expression", "solutions"]
+__all__ = ["evaluate", "holds", "is_expression", "parsed", "solutions"]
 
 #: The size of a symbol, or several that are tried at once.
 _Size: TypeAlias = "int | np.int64 | Array"
@@ -45,7 +45,7 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
     >>> evaluate("2*T + floordiv(S, 2)", {"T": 3, "S": 5})
     8
     """
-    return int(_value(_parsed(text), sizes))
+    return int(_value(parsed(text), sizes))
 
 
 def holds(text: str, sizes: Mapping[str, int]) -> bool:
@@ -77,7 +77,7 @@ def solutions(text: str, symbol: str, tried: Array, sizes: Mapping[str, int]) ->
 
 
 def _compared(text: str, sizes: Mapping[str, _Size]) -> bool | Array:
-    match _parsed(text):
+    match parsed(text):
         case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
             return _COMPARISONS[type(comparison)](_value(left, sizes), _value(right, sizes))
     raise ValueError(f"{text!r} compares no two expressions")
@@ -86,7 +86,7 @@ def _compared(text: str, sizes: Mapping[str, _Size]) -> bool | Array:
 def is_expression(text: str) -> bool:
     """Whether a text is an expression of symbols: a label of another producer may be any text."""
     try:
-        tree = _parsed(text)
+        tree = parsed(text)
         _value(tree, {node.id: 1 for node in ast.walk(tree) if isinstance(node, ast.Name)})
     except (ValueError, ArithmeticError):
         return False
@@ -94,7 +94,12 @@ def is_expression(text: str) -> bool:
 
 
 @functools.lru_cache(1024)
-def _parsed(text: str) -> ast.expr:
+def parsed(text: str) -> ast.expr:
+    """The syntax tree of an expression of symbols, in which a power may be written `^`.
+
+    Raises:
+      ValueError: the text is no expression.
+    """
     try:
         return ast.parse(text.replace("^", "**").strip(), mode="eval").body
     except (SyntaxError, RecursionError) as error:

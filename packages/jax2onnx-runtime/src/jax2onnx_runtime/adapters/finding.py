@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.axis_maps import Iteration, axis_maps
+from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 
@@ -241,8 +243,7 @@ class _Walk:
         result = node.outputs[0]
         if index == 0 and len(dims_of(other) or ()) != 2:
             raise _NotLowRankError("it is the left factor of a product")
-        last = len(dims_of(result) or ()) - 1
-        return _Path(result, 0 if index == 0 else last, other, _alpha(node))
+        return _Path(result, _axis_behind(node, index, _rank_axis(node, index)), other, _alpha(node))
 
     def follow(self, path: _Path) -> None:
         """Follow the axis to the products in which it is summed over."""
@@ -253,16 +254,16 @@ class _Walk:
         for node, index in value.uses():
             other = _other(node, index)
             factor = scalar(other) if _is(node, "Mul") or (_is(node, "Div") and index == 0) else None
-            if _is(node, "Cast", "Identity"):
-                self.follow(dataclasses.replace(path, value=node.outputs[0]))
-            elif factor is not None and not (factor == 0 and node.op_type == "Div"):
+            scale = path.scale
+            if factor is not None and not (factor == 0 and node.op_type == "Div"):
                 scale = path.scale * factor if node.op_type == "Mul" else path.scale / factor
-                self.follow(dataclasses.replace(path, value=node.outputs[0], scale=scale))
             elif _is_flattening(node, index, path.axis):
                 self.flattenings.append(node)
-                self.follow(dataclasses.replace(path, value=node.outputs[0], axis=1))
-            else:
+            elif not _is(node, "Cast", "Identity"):
                 self.ends.append(self._end(node, index, path))
+                continue
+            axis = _axis_behind(node, index, path.axis)
+            self.follow(dataclasses.replace(path, value=node.outputs[0], axis=axis, scale=scale))
 
     def _end(self, node: ir.Node, index: int, path: _Path) -> _End:
         matrix = self.matrix(_other(node, index))
@@ -331,15 +332,28 @@ def _is_transposed(node: ir.Node, index: int) -> bool:
     return bool(node.attributes.get_int("transA" if index == 0 else "transB", 0))
 
 
+def _summed_axis(node: ir.Node, index: int) -> int | None:
+    """The axis of a product's operand that is summed over; None where its shape is not known."""
+    maps = axis_maps(node)
+    axes = (None if maps is None else maps.operands[index]) or ()
+    found = (i for i, group in enumerate(axes) if any(axis.iteration is Iteration.SUMMED for axis in group))
+    return next(found, None)
+
+
 def _rank_axis(node: ir.Node, index: int) -> int:
     """The axis of a product's operand with two axes that is not summed over."""
-    return int(_is_transposed(node, index)) if index == 0 else 1 - int(_is_transposed(node, index))
+    summed = _summed_axis(node, index)
+    if summed is None:
+        raise _NotLowRankError(f"the shapes of a {node.op_type} that reads it are not known")
+    return 1 - summed
 
 
-def _summed_axis(node: ir.Node, index: int) -> int:
-    """The axis of a product's operand that is summed over."""
-    last = len(dims_of(node.inputs[index]) or ()) - 1
-    return last - _rank_axis(node, 0) if index == 0 else 1 - _rank_axis(node, 1)
+def _axis_behind(node: ir.Node, index: int, axis: int) -> int:
+    """The axis of a node's result that an axis of an operand is."""
+    found = result_sub_axes(node, index, SubAxis(axis))
+    if found is None or found[0] is None or not found[0].is_whole:
+        raise _NotLowRankError(f"{node.op_type} reads it along an axis that its result does not have")
+    return found[0].axis
 
 
 def _origin(value: ir.Value | None) -> ir.Value | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, axis_maps
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import SMALL, LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -31,9 +32,9 @@ class AbsorbTransposes(GraphPass):
     1. `Reshape(Transpose(x))`, or Flatten, that joins the permuted axes becomes `Reshape(x)`.
     2. `Transpose(Reshape(features))` that permutes the axes of the split becomes `Reshape(features)`. Here and there, unary
        operators may stand between the two.
-    3. The rows of constant weights that features are multiplied by, in MatMul or Gemm, are ordered anew; so are the columns,
-       and the bias, of weights that make features.
-    4. So are the constants of each feature in elementwise operators between them.
+    3. Between them stand nodes that compute each feature by itself, or sum over the features (`facts.axis_maps`): the axes of
+       their constants that are the features are ordered anew, such as the rows of weights that features are multiplied by, the
+       columns and the bias of weights that make them, and scales.
 
     A large weight with other readers stays as it is, and so does everything then. Weights are ordered when the model is written.
     """
@@ -79,7 +80,7 @@ class _ReorderedFeatures:
         self.constants: dict[tuple[ir.Node, int, int], None] = {}
         self.joins: dict[ir.Node, _View] = {}
         self.splits: dict[ir.Node, _View] = {}
-        self._nodes: dict[ir.Node, bool] = {}
+        self._maps: dict[ir.Node, AxisMaps | None] = {}
 
     def gather(self, features: ir.Value) -> bool:
         """Collect the values and nodes connected to these features; returns whether all of them can be adapted."""
@@ -97,68 +98,53 @@ class _ReorderedFeatures:
 
     def _is_made(self, value: ir.Value, stack: list[ir.Value]) -> bool:
         node = value.producer()
-        if node is None or node.graph is not self.editor.graph or node.domain:
+        if node is None or node.graph is not self.editor.graph:
             return False
         join = _join(node)
         if join is not None:
             self.joins[node] = join
             return np.array_equal(join.order, self.order)
-        if node.op_type in ("MatMul", "Gemm"):
-            columns = 0 if node.attributes.get_int("transB", 0) == 1 else -1
-            return self._order_constants(node, [(1, columns), (2, -1)])
-        return self._is_elementwise(node, stack)
+        maps = self._maps_of(node)
+        return maps is not None and self._is_adapted(node, maps, maps.results[value.index() or 0], stack)
 
     def _is_read(self, user: ir.Node, index: int, stack: list[ir.Value]) -> bool:
-        if user.graph is not self.editor.graph or user.domain:
+        if user.graph is not self.editor.graph:
             return False
         split = _split(user)
         if split is not None:
             self.splits[user] = split
             return np.array_equal(split.order, self.order)
-        if user.op_type in ("MatMul", "Gemm"):
-            if index != 0 or user.attributes.get_int("transA", 0) == 1:
-                return False
-            rank = len(dims_of(user.inputs[1]) or ())
-            rows = -1 if user.attributes.get_int("transB", 0) == 1 or rank == 1 else -2
-            return self._order_constants(user, [(1, rows)])
-        return self._is_elementwise(user, stack)
+        maps = self._maps_of(user)
+        return maps is not None and self._is_adapted(user, maps, maps.operands[index], stack)
 
-    def _is_elementwise(self, node: ir.Node, stack: list[ir.Value]) -> bool:
-        """Whether a node computes each feature from the same feature of its operands, which join the reordered features then."""
-        if node not in self._nodes:
-            elementwise = facts_of(node.op_type).elementwise
-            operands = range(1 if elementwise is Elementwise.UNARY else len(node.inputs))
-            self._nodes[node] = (
-                elementwise is not None
-                and all(_size_of_last(output) == len(self.order) for output in node.outputs)
-                and all(self._is_aligned(node, i, stack) for i in operands)
-            )
-            stack += node.outputs
-        return self._nodes[node]
+    def _maps_of(self, node: ir.Node) -> AxisMaps | None:
+        if node not in self._maps:
+            self._maps[node] = axis_maps(node)
+        return self._maps[node]
 
-    def _is_aligned(self, node: ir.Node, index: int, stack: list[ir.Value]) -> bool:
-        value = node.inputs[index]
-        size = _size_of_last(value)
-        if value is None or size == 1:
-            return True
-        if size != len(self.order):
+    def _is_adapted(self, node: ir.Node, maps: AxisMaps, axes: Axes | None, stack: list[ir.Value]) -> bool:
+        """Whether a node computes the same with the features in another order, which are the last of these axes of one of its tensors.
+
+        Its constants with the features are noted then, and its other values with them join the reordered features.
+        """
+        if not axes or len(axes[-1]) != 1:
             return False
-        if constant_tensor(value) is not None:
-            return self._order_constants(node, [(index, -1)])
-        stack.append(value)
-        return True
-
-    def _order_constants(self, node: ir.Node, places: Sequence[tuple[int, int]]) -> bool:
-        """Note the operands and axes of a node that are to be ordered; returns whether all of these that it has are constants."""
-        for index, axis in places:
-            value = node.inputs[index] if index < len(node.inputs) else None
-            if value is None:
+        (features,) = axes[-1]
+        if features.iteration is Iteration.OTHER or features.size.number != len(self.order):
+            return False
+        tensors = [*zip(node.inputs, maps.operands, strict=True), *zip(node.outputs, maps.results, strict=True)]
+        for index, (value, own) in enumerate(tensors):
+            place = next((i for i, group in enumerate(own or ()) if features in group), None)
+            if own is None or place is None:
                 continue
-            dims = dims_of(value)
-            if dims is None or constant_tensor(value) is None:
+            if own[place] != (features,) or value is None:
                 return False
-            if dims and dims[axis] != 1:
-                self.constants[node, index, axis % len(dims)] = None
+            if constant_tensor(value) is not None:
+                self.constants[node, index, place] = None
+            elif place == len(own) - 1:
+                stack.append(value)
+            else:
+                return False
         return True
 
     def _may_be_ordered(self, place: tuple[ir.Node, int, int]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 __all__ = ["FoldTransposes"]
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.sizes import estimated_elements
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
@@ -29,8 +29,6 @@ from jax2onnx_graph.rewrite.permutations import (
     rewrite_axes,
 )
 from jax2onnx_graph.weights.absent import computed
-
-_TYPICAL = 16  # what a symbolic dimension counts for in the size of a tensor
 
 
 class FoldTransposes(GraphPass):
@@ -126,14 +124,9 @@ def _permute_regions(editor: GraphEditor, transposes: Iterable[ir.Node], perm: P
                     region.permute()
 
 
-def _size(dims: Iterable[LabelledDim]) -> int:
-    """The number of elements, symbolic dimensions counted as `_TYPICAL`."""
-    return math.prod(dim if isinstance(dim, int) else _TYPICAL for dim in dims)
-
-
 def _cost(dims: tuple[LabelledDim, ...] | None, perm: Permutation) -> int:
     """The elements that `Transpose(x, perm)` moves for x of these dimensions: all, or none where the order stays."""
-    return 0 if dims is None or moves_only_ones(dims, perm) else _size(dims)
+    return 0 if dims is None or moves_only_ones(dims, perm) else estimated_elements(dims)
 
 
 @dataclasses.dataclass

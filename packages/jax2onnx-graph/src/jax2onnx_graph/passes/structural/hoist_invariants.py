@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of, operators_where
+from jax2onnx_graph.facts.sizes import estimated_elements
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.passes.structural._loop_pass import LoopPass
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -76,13 +75,8 @@ def _may_move(node: ir.Node) -> bool:
         return False
     if any(value.is_graph_output() for value in node.outputs):
         return False
-    made = sum(_elements(value) for value in node.outputs)
-    return made <= max(_MOST_ELEMENTS, sum(_elements(value) for value in node.inputs))
-
-
-def _elements(value: ir.Value | None) -> int:
-    """The number of elements of a tensor, symbols counted as 1."""
-    return math.prod(dim if isinstance(dim, int) else 1 for dim in dims_of(value) or ()) if value is not None else 0
+    made, read = (sum(estimated_elements(dims_of(v) or ()) for v in some if v) for some in (node.outputs, node.inputs))
+    return made <= max(_MOST_ELEMENTS, read)
 
 
 def _cannot_fail(node: ir.Node) -> bool:

@@ -7,21 +7,20 @@ __all__ = ["SinkSelections"]
 import dataclasses
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.sizes import estimated_elements, size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dims
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
-
-_TYPICAL = 16  # the assumed size of a symbolic dimension
 
 _Dims = tuple[LabelledDim, ...]
 
@@ -92,7 +91,7 @@ class _Selection:
 
     def takes(self, dims: _Dims, rows: SubAxis) -> bool:
         """Whether these rows of a tensor of these dimensions are selected by the same indices."""
-        return not self.batch or same_dims(rows.before(dims), self.source[: self.batch])
+        return not self.batch or rows.before(dims) == tuple(size_of([dim]) for dim in self.source[: self.batch])
 
 
 def _selection(node: ir.Node) -> _Selection | None:
@@ -108,7 +107,7 @@ def _leaves_fewer(selection: _Selection) -> bool:
     """Whether a selection certainly takes no more rows than there are, and fewer as far as sizes are known."""
     rows, before = selection.rows, selection.source[selection.axis]
     is_bounded = selection.node.op_type == "Slice" or rows == 1 or (isinstance(rows, int) and isinstance(before, int))
-    return is_bounded and _size([rows]) < _size([before])
+    return is_bounded and estimated_elements([rows]) < estimated_elements([before])
 
 
 def _read(node: ir.Node, rank: int) -> _Selection | None:
@@ -125,23 +124,6 @@ def _read(node: ir.Node, rank: int) -> _Selection | None:
     if not batch or extra not in (1, 2) or indices[-1] != 1:
         return None
     return _Selection(node, batch, drops=extra == 1, batch=batch)
-
-
-def _size(dims: Iterable[LabelledDim]) -> int:
-    """The number of elements, symbolic dimensions counted as `_TYPICAL`."""
-    return math.prod(dim if isinstance(dim, int) else _TYPICAL for dim in dims)
-
-
-def _product(dims: Sequence[LabelledDim]) -> LabelledDim | None:
-    """The product of dimensions; None where it cannot be written as a label."""
-    numbers = math.prod(dim for dim in dims if isinstance(dim, int))
-    match [dim for dim in dims if not isinstance(dim, int)]:
-        case []:
-            return numbers
-        case [ir.SymbolicDim(value=str(name)) as one] if name.isidentifier():
-            return one if numbers == 1 else ir.SymbolicDim(f"{numbers}*{name}")
-        case _:
-            return None
 
 
 class _SinkableNodes:
@@ -208,6 +190,8 @@ class _SinkableNodes:
 
     def _fits(self, node: ir.Node, rows: SubAxis, operands: Sequence[SubAxis | None]) -> bool:
         """Whether the rows can be taken of the operands, and the node be written for them."""
+        if facts_of(node.op_type).per_axis_inputs:  # they hold sizes, which would be others
+            return False
         values = [*zip(node.inputs, operands, strict=True), *((output, rows) for output in node.outputs)]
         for value, taken in values:
             dims = dims_of(value)
@@ -230,8 +214,9 @@ class _SinkableNodes:
         """The dimensions with the selected rows alone."""
         if rows is None:
             return dims
-        merged = _product((*rows.outer, self.one.rows, *rows.inner))
-        return None if merged is None else (*dims[: rows.axis], merged, *dims[rows.axis + 1 :])
+        merged = (rows.outer * size_of([self.one.rows]) * rows.inner).dim
+        is_known = isinstance(merged, int) or merged.value is not None
+        return (*dims[: rows.axis], merged, *dims[rows.axis + 1 :]) if is_known else None
 
     def _dims_of(self, value: ir.Value | None, rows: SubAxis | None) -> _Dims:
         """The dimensions of a value with the selected rows alone."""
@@ -252,8 +237,8 @@ class _SinkableNodes:
             if (v := n.inputs[0]) and v.producer() not in self.nodes
         ]
         call = self.editor.threshold(Threshold.OPERATOR_CALL)
-        before = sum(_size(dims_of(node.outputs[0]) or ()) + call for node in self.selections)
-        after = sum(_size(self._dims_of(value, rows)) + call for value, rows in (*made, *kept))
+        before = sum(estimated_elements(dims_of(node.outputs[0]) or ()) + call for node in self.selections)
+        after = sum(estimated_elements(self._dims_of(value, rows)) + call for value, rows in (*made, *kept))
         if self.one.drops:  # a Squeeze for each in place of the selection, an Unsqueeze of indices that are computed
             index = self.one.node.inputs[1]
             views = len(self.selections) - len(kept) + (index is not None and known(index) is None)
@@ -272,8 +257,8 @@ class _SinkableNodes:
         if facts_of(node.op_type).is_view:
             return 0
         values = [*zip(node.inputs, operands, strict=True), (node.outputs[0], rows)]
-        before = [_size(dims_of(value) or ()) for value, _ in values]
-        after = [_size(self._dims_of(value, taken)) for value, taken in values]
+        before = [estimated_elements(dims_of(value) or ()) for value, _ in values]
+        after = [estimated_elements(self._dims_of(value, taken)) for value, taken in values]
         if facts_of(node.op_type).is_matrix_product and len(before) > 2:  # m·k·n of [m, k], [k, n] and [m, n]
             return math.isqrt(before[0] * before[1] * before[-1]) - math.isqrt(after[0] * after[1] * after[-1])
         return before[-1] - after[-1]

@@ -1,0 +1,360 @@
+"""The law of axes: what the table says of an axis holds when the operands are changed and permuted along it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.axis_maps import Axes, Iteration, IterationAxis, axis_maps, view_axes
+from jax2onnx_graph.facts.sizes import size_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, result_sub_axes
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+_DYADIC = 8  # numbers with few bits, so that the order of a sum does not matter
+
+
+def numbers(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    return (rng.integers(-16, 16, shape) / _DYADIC).astype(np.float32)
+
+
+@dataclasses.dataclass
+class Graph:
+    """A graph under construction, with the shape of each value."""
+
+    rng: np.random.Generator
+    inputs: dict[str, Array] = dataclasses.field(default_factory=dict)
+    constants: dict[str, Array] = dataclasses.field(default_factory=dict)
+    values: dict[str, Array] = dataclasses.field(default_factory=dict)
+    nodes: list[onnx.NodeProto] = dataclasses.field(default_factory=list)
+
+    def constant(self, array: Array) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array
+        return name
+
+    def add(self, op_type: str, *operands: str, outputs: int = 1, **attributes: object) -> str:
+        names = [f"v{len(self.values) + i}" for i in range(outputs)]
+        node = helper.make_node(op_type, list(operands), names, **attributes)
+        known = {**self.inputs, **self.constants, **self.values}
+        feeds = {name: known[name] for name in operands if name}
+        graph = helper.make_graph(
+            [node],
+            "g",
+            [_info(n, a) for n, a in feeds.items()],
+            [helper.make_empty_tensor_value_info(n) for n in names],
+        )
+        results = ReferenceEvaluator(_model(graph)).run(None, feeds)
+        self.values.update(zip(names, map(np.asarray, results), strict=True))
+        self.nodes.append(node)
+        return names[0]
+
+    def model(self) -> ir.Model:
+        graph = helper.make_graph(
+            self.nodes, "g", [_info(n, a) for n, a in self.inputs.items()], [_info(n, a) for n, a in self.values.items()],
+            [onnx.numpy_helper.from_array(a, n) for n, a in self.constants.items()],
+        )  # fmt: skip
+        return ir.from_proto(_model(graph))
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        model = ir.to_proto(self.model())
+        return dict(zip(self.values, map(np.asarray, ReferenceEvaluator(model).run(None, dict(inputs))), strict=True))
+
+
+def _info(name: str, array: Array) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def _model(graph: onnx.GraphProto) -> onnx.ModelProto:
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 23)])
+
+
+# -- random nodes: each takes a value and adds a node that reads it --------------------------------------------------
+
+
+def unary(g: Graph, x: str, shape: Sequence[int]) -> str:
+    return g.add(str(g.rng.choice(["Neg", "Relu", "Identity", "Abs"])), x)
+
+
+def broadcast(g: Graph, x: str, shape: Sequence[int]) -> str:
+    own = [n if g.rng.random() < 0.6 else 1 for n in shape][g.rng.integers(len(shape) + 1) :]
+    operands = [x, g.constant(numbers(g.rng, own))]
+    return g.add(str(g.rng.choice(["Add", "Mul", "Max"])), *(operands if g.rng.random() < 0.5 else operands[::-1]))
+
+
+def transposed(g: Graph, x: str, shape: Sequence[int]) -> str:
+    return g.add("Transpose", x, perm=[int(i) for i in g.rng.permutation(len(shape))])
+
+
+def reshaped(g: Graph, x: str, shape: Sequence[int]) -> str:
+    factors = [p for n in shape for p in _prime_factors(n)]
+    cuts = sorted(g.rng.integers(0, len(factors) + 1, g.rng.integers(0, 4)))
+    sizes = [math.prod(part) for part in np.split(np.array(factors, int), cuts)]
+    return g.add("Reshape", x, g.constant(np.array([int(n) for n in sizes], np.int64)))
+
+
+def _prime_factors(n: int) -> list[int]:
+    first = next((p for p in range(2, n + 1) if n % p == 0), 0)
+    return [first, *_prime_factors(n // first)] if first else []
+
+
+def along(g: Graph, x: str, shape: Sequence[int]) -> str:
+    axis = int(g.rng.integers(len(shape)))
+    if g.rng.random() < 0.3:
+        return g.add("CumSum", x, g.constant(np.array(axis, np.int64)))
+    return g.add(str(g.rng.choice(["Softmax", "Hardmax"])), x, axis=axis)
+
+
+def reduced(g: Graph, x: str, shape: Sequence[int]) -> str:
+    axes = np.flatnonzero(g.rng.random(len(shape)) < 0.5).astype(np.int64)
+    if not axes.size:
+        return g.add("ArgMax", x, axis=0, keepdims=int(g.rng.random() < 0.5))
+    op_type = str(g.rng.choice(["ReduceSum", "ReduceMax"]))
+    return g.add(op_type, x, g.constant(axes), keepdims=int(g.rng.random() < 0.5))
+
+
+def product(g: Graph, x: str, shape: Sequence[int]) -> str:
+    if g.rng.random() < 0.5 and len(shape) > 1:
+        lead = [n if g.rng.random() < 0.5 else 1 for n in shape[:-2]]
+        return g.add("MatMul", g.constant(numbers(g.rng, [*lead, 2, shape[-2]])), x)
+    lead = [n if g.rng.random() < 0.5 else 1 for n in shape[:-2]]
+    return g.add("MatMul", x, g.constant(numbers(g.rng, [*lead, shape[-1], 3])))
+
+
+def general_product(g: Graph, x: str, shape: Sequence[int]) -> str:
+    if len(shape) != 2:
+        return unary(g, x, shape)
+    flips = [int(i) for i in g.rng.integers(0, 2, 2)]
+    rows, summed = shape[::-1] if flips[0] else shape
+    other = g.constant(numbers(g.rng, [3, summed] if flips[1] else [summed, 3]))
+    return g.add("Gemm", x, other, g.constant(numbers(g.rng, [rows, 1])), transA=flips[0], transB=flips[1])
+
+
+def einsum(g: Graph, x: str, shape: Sequence[int]) -> str:
+    own = "abcdefgh"[: len(shape)]
+    other = "".join(g.rng.permutation(list(own[: g.rng.integers(1, len(own) + 1)] + "z")))
+    result = "".join(g.rng.permutation([letter for letter in own + "z" if g.rng.random() < 0.7]))
+    sizes = {**dict(zip(own, shape, strict=True)), "z": 2}
+    return g.add(
+        "Einsum", x, g.constant(numbers(g.rng, [sizes[a] for a in other])), equation=f"{own},{other}->{result}"
+    )
+
+
+def selected(g: Graph, x: str, shape: Sequence[int]) -> str:
+    axis = int(g.rng.integers(len(shape)))
+    indices = g.rng.integers(0, shape[axis], [(), (2,), (1, 3)][g.rng.integers(3)])
+    return g.add("Gather", x, g.constant(np.array(indices, np.int64)), axis=axis)
+
+
+def looked_up(g: Graph, x: str, shape: Sequence[int]) -> str:
+    index = g.add("Cast", g.add("Mod", g.add("Abs", g.add("Floor", x)), g.constant(np.float32(2)), fmod=1), to=7)
+    return g.add("Gather", g.constant(numbers(g.rng, [3, 2, 2])), index, axis=int(g.rng.integers(2)))
+
+
+def sliced(g: Graph, x: str, shape: Sequence[int]) -> str:
+    axis = int(g.rng.integers(len(shape)))
+    bounds = [[0], [max(1, shape[axis] - 1)], [axis], [1]]
+    return g.add("Slice", x, *(g.constant(np.array(one, np.int64)) for one in bounds))
+
+
+def split(g: Graph, x: str, shape: Sequence[int]) -> str:
+    axis = int(g.rng.integers(len(shape)))
+    sizes = np.array([1, shape[axis] - 1], np.int64)
+    return unary(g, x, shape) if shape[axis] < 2 else g.add("Split", x, g.constant(sizes), axis=axis, outputs=2)
+
+
+def joined(g: Graph, x: str, shape: Sequence[int]) -> str:
+    other = x if g.rng.random() < 0.5 else g.constant(numbers(g.rng, shape))
+    return g.add("Concat", x, other, axis=int(g.rng.integers(len(shape))))
+
+
+def padded(g: Graph, x: str, shape: Sequence[int]) -> str:
+    pads = g.rng.integers(0, 2, (2, len(shape))) * (g.rng.random(len(shape)) < 0.5)
+    return g.add("Pad", x, g.constant(pads.reshape(-1).astype(np.int64)))
+
+
+def repeated(g: Graph, x: str, shape: Sequence[int]) -> str:
+    if g.rng.random() < 0.5:
+        return g.add("Tile", x, g.constant(g.rng.integers(1, 3, len(shape)).astype(np.int64)))
+    wide = [2, *(n if n != 1 else 3 for n in shape)]
+    return g.add("Expand", x, g.constant(np.array(wide, np.int64)))
+
+
+def normalised(g: Graph, x: str, shape: Sequence[int]) -> str:
+    axis = int(g.rng.integers(len(shape)))
+    return g.add("LayerNormalization", x, g.constant(numbers(g.rng, shape[axis:])), axis=axis)
+
+
+NODES: Sequence[Callable[[Graph, str, Sequence[int]], str]] = [
+    unary, broadcast, transposed, reshaped, along, reduced, product, general_product, einsum, selected, looked_up, sliced,
+    split, joined, padded, repeated, normalised,
+]  # fmt: skip
+
+
+# -- the law --------------------------------------------------------------------------------------------------------
+
+
+def axis_last(array: Array, rows: SubAxis) -> Array:
+    """[…, n]: the array with a sub-axis as the last one."""
+    outer, inner = rows.outer.number, rows.inner.number
+    assert outer is not None
+    assert inner is not None
+    before, behind = array.shape[: rows.axis], array.shape[rows.axis + 1 :]
+    whole = array.reshape(*before, outer, -1, inner, *behind)
+    return np.moveaxis(whole, rows.axis + 1, -1)
+
+
+def changed(rng: np.random.Generator, array: Array, rows: SubAxis, kept: int) -> Array:
+    """The array with other numbers in all rows but one."""
+    result = array.copy()
+    view = axis_last(result, rows)
+    mask = np.arange(view.shape[-1]) != kept
+    fresh = numbers(rng, view.shape).astype(array.dtype) if array.dtype.kind == "f" else view[..., ::-1]
+    changed_rows = np.where(mask, fresh, view)
+    outer, inner = rows.outer.number or 1, rows.inner.number or 1
+    before, behind = array.shape[: rows.axis], array.shape[rows.axis + 1 :]
+    return np.moveaxis(changed_rows, -1, rows.axis + 1).reshape(*before, outer * view.shape[-1] * inner, *behind)
+
+
+def sub_axis(axes: Axes, axis: IterationAxis) -> SubAxis | None:
+    """The place of an iteration axis in a tensor."""
+    for place, group in enumerate(axes):
+        if axis in group:
+            i = group.index(axis)
+            return SubAxis(
+                place, size_of([s.size.dim for s in group[:i]]), size_of([s.size.dim for s in group[i + 1 :]])
+            )
+    return None
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
+def test_a_row_of_a_result_depends_on_no_other_row_of_an_axis_that_is_the_same(kind, seed):
+    """Each node by itself, along all axes: other rows of all its operands change."""
+    rng = np.random.default_rng([seed, NODES.index(kind)])
+    graph = Graph(rng)
+    shape = [int(n) for n in rng.choice([1, 2, 3, 4], rng.integers(1, 4))]
+    graph.inputs["x"] = numbers(rng, shape)
+    kind(graph, "x", shape)
+    node = graph.model().graph.node(-1)
+    maps = axis_maps(node)
+    assert maps is not None, f"nothing is known of {node.op_type}"
+    known = {**graph.inputs, **graph.constants, **graph.values}
+    alone = Graph(rng)
+    operands = {str(v.name): known[str(v.name)] for v in node.inputs if v is not None}
+    for axis in {axis for own in maps.operands for group in own or () for axis in group}:
+        if axis.iteration is not Iteration.SAME:
+            continue
+        alone.inputs, alone.nodes = operands, [graph.nodes[-1]]
+        alone.values = {str(v.name): known[str(v.name)] for v in node.outputs}
+        kept = int(rng.integers(axis.size.number))
+        other = dict(operands)
+        for value, own in zip(node.inputs, maps.operands, strict=True):
+            place = None if own is None else sub_axis(own, axis)
+            if place is not None and value is not None:
+                other[str(value.name)] = changed(rng, other[str(value.name)], place, kept)
+        results = alone.run(other)
+        for value, own in zip(node.outputs, maps.results, strict=True):
+            place = sub_axis(own, axis)
+            if place is not None:
+                before, after = known[str(value.name)], results[str(value.name)]
+                np.testing.assert_array_equal(axis_last(after, place)[..., kept], axis_last(before, place)[..., kept])
+
+
+_DEPENDS_ON_ALL = SubAxis(-1)
+
+
+def followed(graph: Graph, start: SubAxis) -> dict[str, SubAxis]:
+    """The sub-axis of each value that depends on the input, whose rows depend on the same rows of the input alone."""
+    found = {"x": start}
+    for node in graph.model().graph:
+        results: set[SubAxis | None] = set()
+        for index, value in enumerate(node.inputs):
+            rows = None if value is None else found.get(str(value.name))
+            if rows is not None:
+                own = None if rows is _DEPENDS_ON_ALL else result_sub_axes(node, index, rows)
+                results.add(None if own is None else own[0])
+        rows = results.pop() if len(results) == 1 else None if results else start
+        for output in node.outputs if results or rows is not start else ():
+            found[str(output.name)] = rows or _DEPENDS_ON_ALL
+    return found
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_rows_are_followed_through_random_graphs(seed):
+    rng = np.random.default_rng(seed)
+    graph = Graph(rng)
+    shape = [int(n) for n in rng.choice([2, 3, 4, 6], rng.integers(1, 4))]
+    graph.inputs["x"] = numbers(rng, shape)
+    value = "x"
+    for _ in range(5):
+        array = {**graph.inputs, **graph.values}[value]
+        if not array.ndim or array.size > 4096:
+            break
+        value = NODES[rng.integers(len(NODES))](graph, graph.add("Cast", value, to=1), array.shape)
+    axis = int(rng.integers(len(shape)))
+    kept = int(rng.integers(shape[axis]))
+    after = graph.run({"x": changed(rng, graph.inputs["x"], SubAxis(axis), kept)})
+    for name, rows in followed(graph, SubAxis(axis)).items():
+        if name != "x" and rows is not _DEPENDS_ON_ALL:
+            np.testing.assert_array_equal(
+                axis_last(after[name], rows)[..., kept], axis_last(graph.values[name], rows)[..., kept]
+            )
+
+
+def test_random_graphs_are_not_all_unknown():
+    """Most rows are followed through elementwise nodes, transposes, views and products."""
+    rng = np.random.default_rng(0)
+    graph = Graph(rng)
+    graph.inputs["x"] = numbers(rng, [2, 6, 4])
+    flat = graph.add("Reshape", "x", graph.constant(np.array([12, 4], np.int64)))
+    moved = graph.add("Transpose", graph.add("MatMul", flat, graph.constant(numbers(rng, [4, 3]))), perm=[1, 0])
+    assert followed(graph, SubAxis(1))[moved] == SubAxis(1, outer=size_of([2]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_operands_and_results_say_the_same_of_an_axis(seed):
+    rng = np.random.default_rng(seed)
+    graph = Graph(rng)
+    shape = [int(n) for n in rng.choice([2, 3, 4], rng.integers(1, 4))]
+    graph.inputs["x"] = numbers(rng, shape)
+    NODES[seed % len(NODES)](graph, "x", shape)
+    node = graph.model().graph.node(-1)
+    for axis in range(len(node.inputs[0].shape or ())):
+        there = result_sub_axes(node, 0, SubAxis(axis))
+        if there is not None and there[0] is not None and (back := operand_sub_axes(node, there[0])) is not None:
+            assert back[0] == SubAxis(axis)
+
+
+D = ir.SymbolicDim
+VIEWS = {
+    "merged": ([2, 3, 4], [6, 4], [[0], [1], [2]], [[0, 1], [2]]),
+    "split": ([6, 4], [2, 3, 4], [[0, 1], [2]], [[0], [1], [2]]),
+    "crossing": ([2, 6, 4, 5], [2, 8, 3, 5], [[0], ["?"], ["?"], [1]], [[0], ["?"], ["?"], [1]]),
+    "symbolic": ([D("B"), D("T"), 12], [D("B*T"), 3, 4], [[0], [1], [2, 3]], [[0, 1], [2], [3]]),
+    "a sum": ([D("B"), D("T + 1"), 8], [D("B*T + B"), 8], [[0], [1], [2]], [[0, 1], [2]]),
+    "a multiple": ([D("B"), 4, 2], [D("4*B"), 2], [[0], [1], [2]], [[0, 1], [2]]),
+    "told by the number of elements": ([D("B"), D("T"), 8], [D(None), 8], [[0], [1], [2]], [[0, 1], [2]]),
+    "symbols that change places": ([D("B"), D("T")], [D("T"), D("B")], [["?"], ["?"]], [["?"], ["?"]]),
+    "ones": ([1, 3], [3, 1, 1], [[0], [1, 2, 3]], [[0, 1], [2], [3]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_have_the_largest_common_axes(name):
+    source, target, *expected = VIEWS[name]
+    numbers_of: dict[IterationAxis, int] = {}
+    shown = [
+        [
+            ["?" if a.iteration is Iteration.OTHER else numbers_of.setdefault(a, len(numbers_of)) for a in group]
+            for group in axes
+        ]
+        for axes in view_axes(source, target)
+    ]
+    assert shown == expected
