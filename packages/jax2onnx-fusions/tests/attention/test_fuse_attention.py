@@ -407,12 +407,6 @@ GEMM = "l = Gemm<transB = 1>(x, k) p = Softmax<axis = -1>(l) y = Gemm(p, v) "
             "axes of different sizes meet",
         ),
         (
-            "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)",
-            "float[T,U,4] x, float[4,5] k, float[5,4] v",
-            "float[T,U,4] y",
-            "the result cannot be arranged as it is read without computing several symbolic dimensions",
-        ),
-        (
             """shape = Constant<value = int64[2] {2, 9}>() l = MatMul(x, k) r = Reshape(l, shape) p = Softmax<axis = -1>(r)
             y = MatMul(p, v)""",
             "float[3,4] x, float[4,6] k, float[9,4] v",
@@ -429,6 +423,14 @@ GEMM = "l = Gemm<transB = 1>(x, k) p = Softmax<axis = -1>(l) y = Gemm(p, v) "
 )
 def test_reasons_of_plain_products(declined, body, inputs, output, reason):
     assert declined(FuseAttention(), body, inputs, output) == [reason]
+
+
+def test_the_sizes_of_several_symbolic_axes_are_read_from_an_operand(fused):
+    """Two axes of queries are one of the operator, and the result has both again."""
+    body = "l = MatMul(x, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)"
+    operators = fused(FuseAttention(), body, "float[T,U,4] x, float[4,5] k, float[5,4] v", "float[T,U,4] y")
+    assert "Attention" in operators
+    assert operators[-4:] == ["Shape", "Shape", "Concat", "Reshape"]
 
 
 def test_logits_from_outside_of_a_branch_are_declined(declined):

@@ -18,6 +18,14 @@ from jax2onnx_fusions.attention._axes import Axes, Axis, resolved, size_of
 
 
 @dataclasses.dataclass(frozen=True)
+class Dimension:
+    """The size of a value along an axis, which is read when the model runs."""
+
+    value: ir.Value
+    axis: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Move:
     """A node on the way to an arrangement.
 
@@ -28,7 +36,7 @@ class Move:
     """
 
     op_type: str
-    argument: list[int]
+    argument: Sequence[int | Dimension]
     dims: tuple[LabelledDim, ...]
 
 
@@ -87,13 +95,14 @@ def _arrangement(candidate: Candidate, target: Axes) -> Arrangement | Unreadable
     return Arrangement(candidate, moves, candidate.cost + sum(cost_of(move.op_type) for move in moves))
 
 
-def moves_between(dims: Sequence[LabelledDim], axes: Axes, target: Axes) -> list[Move]:
+def moves_between(dims: Sequence[LabelledDim], axes: Axes, target: Axes, sized: Sequence[Candidate] = ()) -> list[Move]:
     """The nodes that make of a value one with the axes `target`.
 
     Args:
       dims: the dimensions of the value.
       axes: its axes.
       target: the same axes in another order, or grouped in another way.
+      sized: values from which sizes may be read that the value itself does not tell.
 
     Raises:
       UnreadableError: `target` has other axes, or a shape on the way cannot be written.
@@ -105,22 +114,35 @@ def moves_between(dims: Sequence[LabelledDim], axes: Axes, target: Axes) -> list
     if set(have) != set(want):
         raise UnreadableError("an operand is repeated along axes along which the operator does not take it")
     if have == want:
-        return [_view(dims, target)]
+        return [_view(dims, target, sized)]
     pieces = _pieces(axes, target)
     order = sorted(pieces, key=lambda piece: want.index(piece[0]))
-    moves = [] if pieces == [group for group in axes if group] == list(axes) else [_view(dims, pieces)]
+    moves = [] if pieces == [group for group in axes if group] == list(axes) else [_view(dims, pieces, sized)]
     moves.append(Move("Transpose", [pieces.index(piece) for piece in order], tuple(map(size_of, order))))
-    return moves if order == list(target) else [*moves, _view(moves[-1].dims, target)]
+    return moves if order == list(target) else [*moves, _view(moves[-1].dims, target, sized)]
 
 
 def moved(builder: InsertionPoint, value: ir.Value, moves: Sequence[Move]) -> ir.Value:
     """`value` after these moves."""
     for move in moves:
+        numbers = [number for number in move.argument if isinstance(number, int)]
         if move.op_type == "Transpose":
-            value = builder.op.Transpose(value, perm=move.argument, dims=labelled(move.dims))
+            value = builder.op.Transpose(value, perm=numbers, dims=labelled(move.dims))
+        elif len(numbers) == len(move.argument):
+            value = builder.op(move.op_type, value, builder.ints(numbers), dims=labelled(move.dims))
         else:
-            value = builder.op(move.op_type, value, builder.ints(move.argument), dims=labelled(move.dims))
+            value = builder.op.Reshape(value, _shape(builder, move.argument), dims=labelled(move.dims))
     return value
+
+
+def _shape(builder: InsertionPoint, sizes: Sequence[int | Dimension]) -> ir.Value:
+    parts = [
+        builder.ints([size])
+        if isinstance(size, int)
+        else builder.op.Shape(size.value, start=size.axis, end=size.axis + 1)
+        for size in sizes
+    ]
+    return builder.op.Concat(*parts, axis=0)
 
 
 def _joined(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
@@ -140,9 +162,20 @@ def _pieces(axes: Axes, target: Axes) -> list[tuple[Axis, ...]]:
     return pieces
 
 
-def _view(dims: Sequence[LabelledDim], axes: Sequence[Sequence[Axis]]) -> Move:
+def _view(dims: Sequence[LabelledDim], axes: Sequence[Sequence[Axis]], sized: Sequence[Candidate]) -> Move:
     sizes = tuple(map(size_of, axes))
     view = view_of(dims, sizes)
-    if view is None:
+    if view is not None:
+        return Move(*view, sizes)
+    found = [size if isinstance(size, int) else _read(group, sized) for size, group in zip(sizes, axes, strict=True)]
+    known = [size for size in found if size is not None]
+    if len(known) < len(found) or 0 in known:
         raise UnreadableError("a view would have to compute several symbolic dimensions")
-    return Move(*view, sizes)
+    return Move("Reshape", known, sizes)
+
+
+def _read(group: Sequence[Axis], sized: Sequence[Candidate]) -> Dimension | None:
+    """An axis that consists of these, of one of the values; None where there is none."""
+    places = ((one.value, axis) for one in sized for axis, own in enumerate(resolved(one.axes)) if own == tuple(group))
+    found = next(places, None)
+    return None if found is None else Dimension(*found)

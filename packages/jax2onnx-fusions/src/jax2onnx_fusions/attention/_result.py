@@ -12,7 +12,7 @@ from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_graph.rewrite.editor import GraphEditor
 
 from jax2onnx_fusions._reasons import UnreadableError
-from jax2onnx_fusions.attention._arrangement import Move, moved, moves_between
+from jax2onnx_fusions.attention._arrangement import Candidate, Move, moved, moves_between
 from jax2onnx_fusions.attention._axes import Axes, resolved, size_of, through
 
 _VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
@@ -42,13 +42,22 @@ class Replacement:
         )
 
 
-def replacement(node: ir.Node, axes: Axes, own: Axes) -> Replacement:
+def replacement(node: ir.Node, axes: Axes, own: Axes, sized: Sequence[Candidate]) -> Replacement:
     """The moves from the result of an operator with the axes `own` to that of a node with the axes `axes`.
+
+    Args:
+      node: the node.
+      axes: its axes.
+      own: the axes of the operator's result.
+      sized: values from which sizes may be read, computed before the node.
 
     Raises:
       UnreadableError: it cannot.
     """
-    found = _replacement(node, axes, own, tuple(map(size_of, own)))
+    dims = tuple(map(size_of, own))
+    found = _replacement(node, axes, own, dims, ())
+    if not found.is_complete:
+        found = _replacement(node, axes, own, dims, sized)
     if not found.is_complete:
         raise UnreadableError(
             "the result cannot be arranged as it is read without computing several symbolic dimensions"
@@ -56,15 +65,17 @@ def replacement(node: ir.Node, axes: Axes, own: Axes) -> Replacement:
     return found
 
 
-def _replacement(node: ir.Node, axes: Axes, own: Axes, dims: Sequence[LabelledDim]) -> Replacement:
+def _replacement(
+    node: ir.Node, axes: Axes, own: Axes, dims: Sequence[LabelledDim], sized: Sequence[Candidate]
+) -> Replacement:
     views: list[Replacement] = []
     if resolved(axes) != resolved(own):
         for user, _ in node.outputs[0].uses():
             further = _through(user, axes) if user.graph is node.graph else None
             if further is not None:
-                views.append(_replacement(user, further, own, dims))
+                views.append(_replacement(user, further, own, dims, sized))
     try:
-        return Replacement(node, moves_between(dims, own, axes), views)
+        return Replacement(node, moves_between(dims, own, axes, sized), views)
     except UnreadableError:
         return Replacement(node, None, views)
 

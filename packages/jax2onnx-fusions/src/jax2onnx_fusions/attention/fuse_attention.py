@@ -158,7 +158,9 @@ def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Atten
     }
     shown = roles.split_result() if layout == "BTN" else axes
     dims = labelled(list(map(size_of, axes)))
-    return _Attention(form.operands, mask, attributes, dims, layout, replacement(node, formula.result, shown))
+    sized = [*formula.query.candidates, *formula.key.candidates, *formula.value.candidates]
+    result = replacement(node, formula.result, shown, sized)
+    return _Attention(form.operands, mask, attributes, dims, layout, result)
 
 
 def _cheapest_form(formula: AttentionFormula, roles: AttentionAxes) -> _Form:
