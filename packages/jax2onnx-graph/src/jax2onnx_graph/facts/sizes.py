@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.expressions import parsed
-from jax2onnx_graph.facts.values import LabelledDim
 
-__all__ = ["ONE", "Size", "estimated_elements", "size_of"]
+__all__ = ["ONE", "LabelledDim", "Size", "estimated_elements", "size_of"]
+
+#: A dimension as a model shows it: a number, or a label.
+LabelledDim = int | ir.SymbolicDim
 
 #: Factors, sorted: symbols, and expressions that are no sums or products; none for 1.
 _Monomial = tuple[str, ...]

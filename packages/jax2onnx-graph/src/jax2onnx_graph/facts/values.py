@@ -8,12 +8,10 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim
+from jax2onnx_graph.facts.sizes import LabelledDim, size_of
 from jax2onnx_graph.weights.absent import known_array
 
 __all__ = ["SMALL", "LabelledDim", "constant_tensor", "dims_of", "known", "same_dim", "same_dims"]
-
-#: A dimension as a model shows it: a number, or a label.
-LabelledDim = int | ir.SymbolicDim
 
 #: Constants of so many elements are looked at wherever they are met.
 SMALL = 1024
@@ -42,9 +40,13 @@ def dims_of(value: ir.Value | None) -> tuple[LabelledDim, ...] | None:
 
 
 def same_dim(a: Dim | LabelledDim, b: Dim | LabelledDim) -> bool:
-    """Whether two dimensions are certainly equal: the same number, expression or label."""
+    """Whether two dimensions are certainly equal: the same number or expression, or labels of the same size."""
     # Numbers first: to ask whether an int is of a class that derives from a protocol takes long.
-    return a == b and (isinstance(a, int) or not (isinstance(a, ir.SymbolicDim) and a.value is None))
+    if isinstance(a, int) or isinstance(b, int):
+        return a == b
+    if isinstance(a, ir.SymbolicDim) and isinstance(b, ir.SymbolicDim):
+        return a.value is not None and (a.value == b.value or size_of([a]) == size_of([b]))
+    return a == b
 
 
 def same_dims(a: Sequence[LabelledDim] | None, b: Sequence[LabelledDim] | None) -> bool:
