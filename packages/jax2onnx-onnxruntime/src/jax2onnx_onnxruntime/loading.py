@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import pathlib
 import tempfile
@@ -78,9 +79,10 @@ class OrtModel:
     ) -> None:  # fmt: skip
         self.session = _open(source, providers, options or default_options(optimised=optimised))
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
-        self._optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
+        optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
+        self._types = {**self._inputs, **optional}
         self.outputs = [o.name for o in self.session.get_outputs()]
-        types = [*self._inputs.values(), *self._optional.values(), *(o.type for o in self.session.get_outputs())]
+        types = [*self._types.values(), *(o.type for o in self.session.get_outputs())]
         self._plain = all(map(is_native, types))
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
@@ -104,7 +106,7 @@ class OrtModel:
         return [from_ort(value) for value in results]
 
     def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
-        types = {**self._inputs, **self._optional}
+        types = self._types
         missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
         if missing or unknown:
             what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
@@ -117,6 +119,7 @@ class OrtModel:
         return arrays
 
 
+@functools.lru_cache
 def ort_type_name(dtype: Dtype) -> str:
     """ONNX Runtime's name for the tensors of a dtype: `tensor(float)` for float32."""
     try:

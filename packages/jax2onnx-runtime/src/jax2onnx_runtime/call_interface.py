@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, Self
 
@@ -18,13 +19,15 @@ from jax2onnx_runtime.pytrees import PyTree, Template, build, consists_of, leave
 from jax2onnx_runtime.sizes import Sizes
 
 __all__ = [
-    "Arguments", "CallForm", "CallInterface", "CallSteps", "LeafType", "SizesOf", "TemplateForm", "named_interface",
+    "Arguments", "CallForm", "CallInterface", "CallSteps", "LeafType", "SizesOf", "TemplateForm", "named_interface", "remembered",
 ]  # fmt: skip
 
 #: The positional and the keyword arguments of a call.
 Arguments = tuple[Sequence[PyTree], Mapping[str, PyTree]]
 #: The sizes of the symbols for the shapes of a model's inputs, which it checks.
 SizesOf = Callable[[Mapping[str, Sequence[int]]], Sizes]
+
+_REMEMBERED = 256  # shapes of calls
 
 # What JAX makes of 64 bits while they are not enabled.
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
@@ -55,7 +58,7 @@ class LeafType:
           kind: what messages call it.
         """
         array = self._typed(leaf, narrows=narrows, kind=kind)
-        if array.dtype.kind == "c":
+        if self.dtype.kind == "c":
             array = np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
         if self.perm is not None and array.ndim >= len(self.perm):
             array = np.ascontiguousarray(array.transpose(*self.perm, *range(len(self.perm), array.ndim)))
@@ -75,6 +78,8 @@ class LeafType:
         return array
 
     def _typed(self, leaf: PyTree, *, narrows: bool, kind: str) -> Array:
+        if type(leaf) is np.ndarray and leaf.dtype == self.dtype:  # the usual case
+            return leaf
         if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
             try:
                 return number_array(leaf, self.dtype)
@@ -205,7 +210,7 @@ class CallInterface:
             except SymbolError as error:
                 raise RuntimeInputError(f"The arguments do not fit: {error}") from error
 
-        return sizes
+        return remembered(sizes)
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -298,8 +303,6 @@ class CallSteps:
     def __init__(self, interface: CallInterface, sizes: SizesOf, form: CallForm | None = None) -> None:
         self._interface, self._sizes_of = interface, sizes
         self._form = interface.step if form is None else form
-        self._shapes: dict[str, tuple[int, ...]] = {}  # those that were checked last
-        self._sizes: Sizes = {}
 
     def feeds(
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
@@ -308,16 +311,23 @@ class CallSteps:
         interface = self._interface
         found = self._form.leaves(args, kwargs)
         arrays = {interface.inputs[number].name: interface.read(number, leaf) for number, leaf in found.items()}
-        shapes = {**states, **{name: tuple(array.shape) for name, array in arrays.items()}}
-        if shapes != self._shapes:
-            self._sizes, self._shapes = self._sizes_of(shapes), shapes
-        return arrays, self._sizes
+        return arrays, self._sizes_of({**states, **{name: array.shape for name, array in arrays.items()}})
 
     def result(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function without the states, from the outputs that are none."""
         types = self._interface.outputs
         numbered = zip(self._form.outputs, outputs, strict=True)
         return self._form.result({number: types[number].returned(x) for number, x in numbered})
+
+
+def remembered(check: SizesOf) -> SizesOf:
+    """The same check, which remembers the shapes that passed it last."""
+
+    @functools.lru_cache(_REMEMBERED)
+    def sizes(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Sizes:
+        return check(dict(shapes))
+
+    return lambda shapes: sizes(tuple([(name, tuple(shape)) for name, shape in shapes.items()]))
 
 
 def named_interface(model: ir.Model) -> CallInterface:

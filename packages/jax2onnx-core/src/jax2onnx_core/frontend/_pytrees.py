@@ -25,7 +25,8 @@ def is_too_deep(tree: PyTree, levels: int = _DEEPEST) -> bool:
     JAX must not see such a thing: it stays at Python's recursion limit afterwards.
     """
     children = dict.values(tree) if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    return levels < 0 or any(is_too_deep(child, levels - 1) for child in children)
+    inner = [child for child in children if isinstance(child, (dict, list, tuple))]
+    return levels < 0 or any(is_too_deep(child, levels - 1) for child in inner)
 
 
 def path_name(path: Sequence[KeyPathEntry]) -> str:

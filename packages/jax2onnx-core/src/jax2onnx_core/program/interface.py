@@ -13,7 +13,7 @@ from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.facts.dims import SpecializedDim
 from jax2onnx_graph.labels import symbol_table
 from jax2onnx_graph.metadata import SymbolInfo
-from jax2onnx_runtime.call_interface import CallInterface, LeafType, SizesOf
+from jax2onnx_runtime.call_interface import CallInterface, LeafType, SizesOf, remembered
 from jax2onnx_runtime.probing import critical_sizes, index_extents
 from jax2onnx_runtime.sizes import Ranges, Sizes, check_ranges, check_shapes, check_sizes, choose_sizes
 from jax2onnx_runtime.verification import Run
@@ -55,7 +55,13 @@ class _Leaf(LeafType):
         """The same without JAX."""
         return LeafType(self.name, self.dtype, self.perm, self.element_type)
 
+    @functools.cached_property
+    def _is_key(self) -> bool:
+        return _compat.is_extended_dtype(self.aval.dtype)
+
     def _typed(self, leaf: PyTree, *, narrows: bool, kind: str) -> Array:
+        if type(leaf) is np.ndarray and not self._is_key:
+            return super()._typed(leaf, narrows=narrows, kind=kind)
         if isinstance(leaf, jax.core.Tracer):
             raise RuntimeInputError(
                 "The argument is traced by JAX: a program runs outside of jax.jit, jax.grad and other transformations. Call the exported "
@@ -66,11 +72,10 @@ class _Leaf(LeafType):
                 "The argument is an array that was deleted, as one that was donated to a jitted function is."
             )
         wanted, dtype = self.aval.dtype, leaf.dtype if isinstance(leaf, jax.Array) else np.asarray(leaf).dtype
-        is_key = _compat.is_extended_dtype(wanted)
-        if not (is_key or _compat.is_extended_dtype(dtype)):
+        if not (self._is_key or _compat.is_extended_dtype(dtype)):
             return super()._typed(leaf, narrows=narrows, kind=kind)
         if dtype != wanted:
-            advice = "give it a key, jax.random.key(seed)" if is_key else f"convert it, np.asarray(x, '{wanted}')"
+            advice = "give it a key, jax.random.key(seed)" if self._is_key else f"convert it, np.asarray(x, '{wanted}')"
             raise RuntimeInputError(
                 f"{kind} {self.name!r} has dtype {dtype}, but the program was exported for {wanted}: {advice}."
             )
@@ -79,7 +84,7 @@ class _Leaf(LeafType):
     def returned(self, array: Array) -> PyTree:
         """The leaf of a call for an array of the model, a JAX array for a random key."""
         found = super().returned(array)
-        return found if self.dtype.kind == "c" else from_physical(found, self.aval)
+        return from_physical(found, self.aval) if self._is_key else found
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -128,7 +133,7 @@ class Interface(CallInterface):
 
     def sizes_in(self, model: ir.Model) -> SizesOf:
         """The function that checks the shapes of the inputs, in whose errors the axes are those of the function."""
-        return lambda shapes: self.check_shapes([tuple(shapes[name]) for name in self.signature.names])
+        return remembered(lambda shapes: self.check_shapes([tuple(shapes[name]) for name in self.signature.names]))
 
     def check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> Sizes:
         """The sizes of the symbols for shapes of the model's inputs; errors name the axes of the function.
