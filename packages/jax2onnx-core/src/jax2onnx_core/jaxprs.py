@@ -12,6 +12,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core._compat import (
     bind_primitive,
     bounds,
+    dim_expression,
     eval_jaxpr,
     is_drop_var,
     is_extended_dtype,
@@ -25,7 +26,7 @@ from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 
 __all__ = [
     "AbsentWeight", "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_primitive", "bounds", "definitely_le",
-    "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
+    "dim_expression", "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
     "is_symbolic_dim", "open_jaxpr", "struct", "user_frame",
 ]  # fmt: skip
 

@@ -30,6 +30,7 @@ from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._results import accept_results
 from jax2onnx_core.lowering._scope import Scope
 from jax2onnx_core.lowering.context import Context
+from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_core.lowering.physical import is_token, physical_array, physical_type, weight_tensor
 from jax2onnx_core.plugins.errors import RuleError
 from jax2onnx_core.plugins.registry import Registry
@@ -79,6 +80,8 @@ class Engine:
         if len(inner.invars) != len(operands):
             raise RuleError(f"A jaxpr with {len(inner.invars)} inputs was given {len(operands)} operands.")
         env.update(zip(inner.invars, operands, strict=True))
+        for value in operands:
+            self.state.define(value, None)
 
         def read(atom: Atom) -> Value:
             return self._literal(atom) if is_literal(atom) else env[atom]
@@ -112,6 +115,7 @@ class Engine:
             if lowered is None:
                 return self._missing(operation, eqn)
             results = self._accept(operation, operands, lowered)
+            self._define(operation, operands, results)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
@@ -120,6 +124,11 @@ class Engine:
             raise located(error, *self.lowered_by(ctx), self.place_of(eqn)) from error
         self.lowered(ctx, index, eqn, operands, results)
         return results
+
+    def _define(self, operation: Operation, operands: list[Value], results: list[Value]) -> None:
+        avals = operation.avals_in, operation.avals_out
+        for index, value in enumerate(results):
+            self.state.define(value, Definition(operation.name, operation.params, operands, *avals, index))
 
     def place_of(self, eqn: Equation) -> str:
         """The user's line of an equation; the exported callable where it has none."""

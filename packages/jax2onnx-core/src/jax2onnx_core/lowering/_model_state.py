@@ -18,6 +18,7 @@ from jax2onnx_graph.targets import Target
 
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.lowering._constants import ConstantPool
+from jax2onnx_core.lowering.definitions import Definition
 
 __all__ = ["DimNotation", "ModelState"]
 
@@ -61,6 +62,7 @@ class ModelState:
         self.positive: dict[str, bool] = {}
         self._pool = ConstantPool(self.names)
         self._dims: dict[Value, Dims] = {}
+        self._definitions: dict[Value, Definition | None] = {}
         self._weight_names, self._physical = weight_names, physical
         self._weights: dict[int, Value] = {}
         self._named: set[str] = set()
@@ -86,6 +88,14 @@ class ModelState:
         if label not in self.positive:
             self.positive[label] = self.notation.bounds(dim)[0] > 0
         return label
+
+    def definition(self, value: Value) -> Definition | None:
+        """The equation whose result a value is; None where it is of no equation."""
+        return self._definitions.get(value)
+
+    def define(self, value: Value, definition: Definition | None) -> None:
+        """Say whose result a value is, None for no equation's. It is said once, so that no value follows from itself."""
+        self._definitions.setdefault(value, definition)
 
     def new_value(self, name: str, dtype: Dtype, dims: Sequence[Dim]) -> Value:
         """A named value without a producer: an input of some graph."""

@@ -19,6 +19,7 @@ from jax2onnx_core.jax_types import Aval, Function, Jaxpr
 from jax2onnx_core.jaxprs import Dim
 from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._scope import Scope, ScopeBuilder
+from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 
@@ -82,6 +83,27 @@ class Context(ScopeBuilder):
     def fresh_name(self, base: str) -> str:
         """A name that no other value or node of the model has."""
         return self._state.names.unique(base)
+
+    # -- what values are ------------------------------------------------------------------------------
+
+    def definition(self, value: Value) -> Definition | None:
+        """The equation whose result a value is; None for constants, inputs, and what rules make inside of an equation."""
+        return self._state.definition(value)
+
+    def define(self, value: Value, primitive: str, *operands: Value, **params: Any) -> Value:
+        """Say which primitive gives a value that a rule makes inside of an equation; the value.
+
+        Args:
+          value: the value; what was said of it before is kept.
+          primitive: the name of the primitive.
+          operands: the values that it is applied to.
+          params: the parameters.
+        """
+        for operand in operands:
+            self._state.define(operand, None)
+        avals = [jax.ShapeDtypeStruct(self.known_dims(x), self.dtype(x)) for x in (*operands, value)]
+        self._state.define(value, Definition(primitive, params, operands, avals[:-1], avals[-1:]))
+        return value
 
     # -- weights ---------------------------------------------------------------------------------------
 

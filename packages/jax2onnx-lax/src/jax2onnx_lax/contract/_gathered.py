@@ -15,7 +15,7 @@ from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.patterns import operation
 
-from jax2onnx_lax.indexing._value_bounds import is_in_range
+from jax2onnx_lax.integers._values import is_in_range
 
 __all__ = ["GatheredMatrices", "gathered_product"]
 

@@ -16,7 +16,8 @@ from jax2onnx_core.jaxprs import is_drop_var, is_literal, is_static, open_jaxpr,
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
-from jax2onnx_lax.control_flow._loop_counters import Counter, Index, Indices
+from jax2onnx_lax.integers._domain import Affine, Integers, affine, elements_of, number
+from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr
 
 __all__ = ["ScanOfRows", "scan_of_rows"]
 
@@ -39,7 +40,7 @@ class _Read:
     eqn: Equation
     source: int
     axis: int
-    index: Index
+    index: Integers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ class _Write:
     place: int
     row: Atom
     axis: int
-    index: Index
+    index: Integers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,10 +144,14 @@ class _RowAccess:
         inner = open_jaxpr(scan.jaxpr)[0]
         body = LoopBody.analyse(scan.jaxpr, scan.num_consts, scan.num_carry)
         first = scan.num_consts
-        counters = {inner.invars[first + k]: Counter(starts[k], scan.length) for k in body.counters if k in starts}
+        counters = {
+            inner.invars[first + k]: affine(Affine(starts[k], (), 1, scan.length), ())
+            for k in body.counters
+            if k in starts
+        }
         if not counters or scan.reverse:
             return _RowAccess(scan, [], [])
-        indices = Indices.from_body(inner, counters)
+        indices = IntegersOfJaxpr(scan.jaxpr, counters)
         outside = [*range(first), *(first + k for k in sorted(body.invariant))]
         sources = {inner.invars[i]: i for i in outside}
         carry = {inner.invars[first + k]: k for k in range(scan.num_carry) if k not in body.invariant | body.counters}
@@ -231,38 +236,48 @@ class _RowAccess:
             env.update((v, x) for v, x in zip(eqn.outvars, results, strict=True) if not is_drop_var(v))
         return env
 
-    def _rows(self, array: jax.Array, axis: int, index: Index) -> jax.Array:
+    def _rows(self, array: jax.Array, axis: int, index: Integers) -> jax.Array:
         """The rows that are read, `[T, ...]`, in the order of the steps."""
-        begin = index.least
-        if not (index.covers(array.shape[axis])):
+        begin = index.low
+        if not _covers(index, array.shape[axis]):
             array = lax.slice_in_dim(array, begin, begin + self.scan.length, axis=axis)
         rows = jnp.moveaxis(array, axis, 0)
-        return rows if index.sign > 0 else jnp.flip(rows, 0)
+        return rows if index.step > 0 else jnp.flip(rows, 0)
 
     def _placed(self, write: _Write, stack: jax.Array, init: jax.Array) -> jax.Array:
         """The array after all steps."""
         if stack.ndim > init.ndim:  # the row was written with its axis of size one
             stack = jnp.squeeze(stack, write.axis + 1)
-        rows = jnp.moveaxis(stack if write.index.sign > 0 else jnp.flip(stack, 0), 0, write.axis)
-        if write.index.covers(init.shape[write.axis]):
+        rows = jnp.moveaxis(stack if write.index.step > 0 else jnp.flip(stack, 0), 0, write.axis)
+        if _covers(write.index, init.shape[write.axis]):
             return rows
-        begin = write.index.least
+        begin = write.index.low
         before = lax.slice_in_dim(init, 0, begin, axis=write.axis)
         after = lax.slice_in_dim(init, begin + self.scan.length, init.shape[write.axis], axis=write.axis)
         return jnp.concatenate([before, rows, after], write.axis)
 
 
-def _read_of(eqn: Equation, indices: Indices, sources: Mapping[Var, int]) -> _Read | None:
+def _read_of(eqn: Equation, indices: IntegersOfJaxpr, sources: Mapping[Var, int]) -> _Read | None:
     """The row that an equation reads of an array from outside the loop; None if it does not."""
     if eqn.primitive.name not in _READS or is_literal(eqn.invars[0]) or eqn.invars[0] not in sources:
         return None
     array, sizes = eqn.invars[0], eqn.params["slice_sizes"]
     if eqn.primitive.name == "dynamic_slice":
-        begins = indices.of_all(eqn.invars[1:])
+        begins = [indices.of(atom) for atom in eqn.invars[1:]]
     else:
-        begins = indices.along(eqn.invars[1], _gathered(eqn), len(sizes))
-    found = None if begins is None else _row_of(array.aval.shape, sizes, begins)
+        begins = _along(indices, eqn.invars[1], _gathered(eqn), len(sizes))
+    found = _row_of(array.aval.shape, sizes, begins)
     return None if found is None else _Read(eqn, sources[array], *found)
+
+
+def _along(indices: IntegersOfJaxpr, atom: Atom, axes: Sequence[int] | None, rank: int) -> list[Integers | None]:
+    """The index along each of `rank` axes, of which a vector gives those for `axes`; it is zero along the others."""
+    vector = indices.of(atom)
+    elements = None if vector is None else elements_of(vector, tuple(atom.aval.shape))
+    if axes is None or elements is None:
+        return []
+    given = dict(zip(axes, elements, strict=True))
+    return [given.get(axis, number(0)) for axis in range(rank)]
 
 
 def _gathered(eqn: Equation) -> Sequence[int] | None:
@@ -274,7 +289,9 @@ def _gathered(eqn: Equation) -> Sequence[int] | None:
     return axes
 
 
-def _write_of(eqn: Equation, indices: Indices, carry: Mapping[Var, int], inner: jax.extend.core.Jaxpr) -> _Write | None:
+def _write_of(
+    eqn: Equation, indices: IntegersOfJaxpr, carry: Mapping[Var, int], inner: jax.extend.core.Jaxpr
+) -> _Write | None:
     """The row that an equation writes into an array of the carry that nothing else reads; None if it does not."""
     if eqn.primitive.name not in _WRITES or is_literal(eqn.invars[0]) or eqn.invars[0] not in carry:
         return None
@@ -284,13 +301,13 @@ def _write_of(eqn: Equation, indices: Indices, carry: Mapping[Var, int], inner: 
         return None
     shape = array.aval.shape
     if eqn.primitive.name == "dynamic_update_slice":
-        row, begins = eqn.invars[1], indices.of_all(eqn.invars[2:])
+        row, begins = eqn.invars[1], [indices.of(atom) for atom in eqn.invars[2:]]
         sizes = row.aval.shape
     else:
         row, axes = eqn.invars[2], _scattered(eqn)
-        begins = indices.along(eqn.invars[1], axes, len(shape))
+        begins = _along(indices, eqn.invars[1], axes, len(shape))
         sizes = _window(eqn, row.aval.shape)
-    found = None if begins is None else _row_of(shape, sizes, begins)
+    found = _row_of(shape, sizes, begins)
     return None if found is None else _Write(eqn, place, row, *found)
 
 
@@ -316,19 +333,28 @@ def _window(eqn: Equation, shape: Sequence[Dim]) -> Sequence[Dim]:
     return sizes
 
 
-def _row_of(shape: Sequence[Dim], sizes: Sequence[Dim], begins: Sequence[Index]) -> tuple[int, Index] | None:
-    """The axis along which a slice is one row at an index that steps with the counter, and that index."""
-    moving = [axis for axis, begin in enumerate(begins) if begin.sign]
-    if len(moving) != 1 or not _equal(sizes[moving[0]], 1) or not begins[moving[0]].is_within(shape[moving[0]]):
+def _row_of(
+    shape: Sequence[Dim], sizes: Sequence[Dim], begins: Sequence[Integers | None]
+) -> tuple[int, Integers] | None:
+    """The axis along which a slice is one row at an index that steps by one with the counter, up or down, and that index."""
+    moving = [(axis, begin) for axis, begin in enumerate(begins) if begin is not None and begin.step]
+    if len(moving) != 1:
         return None
-    rest = list(_others(moving[0], shape, sizes, begins))
-    return (moving[0], begins[moving[0]]) if all(rest) else None
+    ((axis, index),) = moving
+    if abs(index.step) != 1 or not _equal(sizes[axis], 1) or not index.is_place(shape[axis]):
+        return None
+    return (axis, index) if all(_others(axis, shape, sizes, begins)) else None
 
 
-def _others(axis: int, shape: Sequence[Dim], sizes: Sequence[Dim], begins: Sequence[Index]) -> Iterator[bool]:
+def _others(axis: int, shape: Sequence[Dim], sizes: Sequence[Dim], begins: Sequence[Integers | None]) -> Iterator[bool]:
     for i, (dim, size, begin) in enumerate(zip(shape, sizes, begins, strict=True)):
         if i != axis:
-            yield _equal(dim, size) and _equal(begin.offset, 0)
+            yield _equal(dim, size) and begin is not None and begin.number is not None and _equal(begin.number, 0)
+
+
+def _covers(index: Integers, size: Dim) -> bool:
+    """Whether the numbers of rows are all places of an axis of that size."""
+    return _equal(index.low, 0) and _equal(index.high, size - 1)
 
 
 def _equal(a: Dim, b: Dim) -> bool:

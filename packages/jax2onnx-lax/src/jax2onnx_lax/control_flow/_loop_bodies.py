@@ -12,8 +12,8 @@ from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
-from jax2onnx_lax.indexing._value_bounds import value_bounds
-from jax2onnx_lax.indexing._value_facts import set_range
+from jax2onnx_lax.integers._domain import Integers
+from jax2onnx_lax.integers._values import integers, set_integers
 
 __all__ = ["IterationResults", "LoopBody", "counter_after", "emit_loop"]
 
@@ -101,9 +101,11 @@ def counter_after(ctx: Context, start: Value, iterations: Value) -> Value:
     Returns:
       A scalar of the dtype of `start`.
     """
-    number = ctx.cast(iterations, ctx.dtype(start))
-    known = ctx.known(start)
-    return number if known is not None and not known.any() else ctx.op.Add(number, start)
+    dtype, known = ctx.dtype(start), ctx.known(start)
+    number = ctx.define(ctx.cast(iterations, dtype), "convert_element_type", iterations, new_dtype=dtype)
+    if known is not None and not known.any():
+        return number
+    return ctx.define(ctx.op.Add(number, start), "add", number, start)
 
 
 class IterationResults(NamedTuple):
@@ -140,7 +142,7 @@ def emit_loop(
     body = ctx.subgraph("body")
     iteration = body.input("iteration", np.int64, ())
     if count is not None:
-        set_range(iteration, 0, value_bounds(ctx, count)[1] - 1)
+        set_integers(iteration, Integers(0, integers(ctx, count).high - 1))
     own_condition = body.input("condition", np.bool_, ())
     states = [body.input_for(aval, "carry") for aval in avals]
     next_condition, new, stacked = step(body, iteration, states)

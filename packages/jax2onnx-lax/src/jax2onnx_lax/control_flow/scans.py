@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
-from jax2onnx_lax.indexing._value_bounds import value_bounds
-from jax2onnx_lax.indexing._value_facts import set_range
+from jax2onnx_lax.integers._domain import Integers, fitted
+from jax2onnx_lax.integers._values import integers, set_integers
 from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
 from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
@@ -227,7 +227,9 @@ class _Scan:
         slices = [sub.input_for(var.aval, "x") for var in invars[len(invars) - len(self.xs) :]]
         for x, row in zip(self.xs, slices, strict=True):
             if self.ctx.dtype(x).kind in "iu":
-                set_range(row, *value_bounds(self.ctx, x))
+                found = integers(self.ctx, x)
+                set_integers(row, Integers(found.low, found.high))
+        self._state_counters(dict(zip(body.states, states, strict=True)))
         carry = body.carry(self.init, states, lambda start: start)
         new = sub.inline(body.jaxpr, *self.consts, *carry, *slices)
         outputs = [*(new[k] for k in body.states), *new[body.num_carry :]]
@@ -242,9 +244,17 @@ class _Scan:
         )  # fmt: skip
         return self._results(body, results, lambda start: start)
 
+    def _state_counters(self, states: Mapping[int, Value]) -> None:
+        """State between which numbers those of a body's inputs are that are counters, by their position in the carry."""
+        for k in self.body.counters:
+            start = integers(self.ctx, self.init[k])
+            known = Integers(start.low, start.high + self.length - 1)
+            set_integers(states[k], fitted(known, self.ctx.avals_out[k]))
+
     def as_loop(self) -> list[Value]:
         """A Loop, which numbers its iterations: inputs are gathered, counters computed from the number."""
-        ctx, body, count = self.ctx, self.body, self.ctx.dim(self.length)
+        ctx, body = self.ctx, self.body
+        count = ctx.define(ctx.dim(self.length), "dim_as_value", dim=self.length)
 
         def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
             slices = self._slices(sub, iteration, count)

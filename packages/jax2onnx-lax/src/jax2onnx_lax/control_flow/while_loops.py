@@ -81,10 +81,16 @@ def _counted_loop(
 def _trip_count(ctx: Context, start: Value, bound: Value) -> Value:
     """`bound - start` as an int64 scalar; Loop takes a negative one for zero."""
     first, last = ctx.known(start), ctx.known(bound)
-    start, bound = ctx.cast(start, np.int64), ctx.cast(bound, np.int64)
     if first is not None and last is not None:
         return ctx.constant(max(int(last) - int(first), 0), dtype=np.int64)
-    return bound if first is not None and not first.any() else ctx.op.Sub(bound, start)
+    start, bound = _wide(ctx, start), _wide(ctx, bound)
+    if first is not None and not first.any():
+        return bound
+    return ctx.define(ctx.op.Sub(bound, start), "sub", bound, start)
+
+
+def _wide(ctx: Context, x: Value) -> Value:
+    return ctx.define(ctx.cast(x, np.int64), "convert_element_type", x, new_dtype=np.dtype(np.int64))
 
 
 def _at_least_zero(ctx: Context, count: Value) -> Value:

@@ -15,7 +15,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax._numerics import horner
 from jax2onnx_lax.dtypes import is_bool, is_float
-from jax2onnx_lax.indexing._index_analysis import one_value
+from jax2onnx_lax.integers._values import one_value
 
 __all__ = ["one_minus_square", "polynomial", "rules", "uniform"]
 

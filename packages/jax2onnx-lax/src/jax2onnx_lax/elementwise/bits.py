@@ -22,7 +22,7 @@ from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below, widest
 from jax2onnx_lax.elementwise.integer import unsigned, width
-from jax2onnx_lax.indexing._index_analysis import one_value
+from jax2onnx_lax.integers._values import one_value
 
 __all__ = ["rules"]
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from jax.lax import GatherDimensionNumbers, GatherScatterMode
 from jax2onnx_core import Context, Value
 
-from jax2onnx_lax.indexing._index_analysis import progression
 from jax2onnx_lax.indexing._named_axes import AxisName, NamedArray, are_adjacent, axes_of, rearrange
 from jax2onnx_lax.indexing._negative_indices import before_normalisation
 from jax2onnx_lax.indexing._start_indices import (
@@ -23,6 +22,7 @@ from jax2onnx_lax.indexing._start_indices import (
     stack_indices,
     window_positions,
 )
+from jax2onnx_lax.integers._values import progression
 
 __all__ = ["gather_along", "take_positions"]
 

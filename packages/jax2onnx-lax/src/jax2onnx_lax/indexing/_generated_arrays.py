@@ -10,8 +10,6 @@ from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.indexing._value_facts import Progression, set_progression, set_range
-
 __all__ = ["arange", "stored_shape", "zeros"]
 
 # An array with more elements is not stored.
@@ -38,9 +36,8 @@ def arange(ctx: Context, count: Dim, dtype: DtypeLike) -> Value:
     exact = np.int32 if np.dtype(dtype) == np.int32 else np.int64
     limit = ctx.cast(ctx.dim(count), exact)
     line = ctx.op.Range(ctx.constant(0, dtype=exact), limit, ctx.constant(1, dtype=exact), dims=(count,))
-    set_range(line, 0, count - 1)
-    set_progression(line, Progression(0, 1, count))
-    return ctx.cast(line, dtype)
+    ctx.define(line, "iota", dtype=np.dtype(exact), shape=(count,), dimension=0)
+    return ctx.define(ctx.cast(line, dtype), "convert_element_type", line, new_dtype=np.dtype(dtype))
 
 
 def zeros(ctx: Context, dtype: DtypeLike, dims: Sequence[Dim]) -> Value:
@@ -54,4 +51,5 @@ def zeros(ctx: Context, dtype: DtypeLike, dims: Sequence[Dim]) -> Value:
     stored = stored_shape(dims)
     if stored is not None:
         return ctx.constant(np.zeros(stored, dtype))
-    return ctx.broadcast(ctx.constant(np.zeros((), dtype)), dims)
+    zero, shape = ctx.constant(np.zeros((), dtype)), tuple(dims)
+    return ctx.define(ctx.broadcast(zero, shape), "broadcast_in_dim", zero, shape=shape, broadcast_dimensions=())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 from jax2onnx_core import Context, Dim, Value
-from jax2onnx_graph import ir
-from jax2onnx_graph.build.builder import DtypeLike
-from jax2onnx_graph.rewrite.patterns import operation
+from jax2onnx_core.lowering.definitions import Definition
 
-from jax2onnx_lax.indexing._index_analysis import VIEWS, holds_number, operand
-from jax2onnx_lax.indexing._value_bounds import is_in_range
+from jax2onnx_lax.integers._domain import holds_integers, limits
+from jax2onnx_lax.integers._values import holds_number, is_in_range
 
 __all__ = ["before_normalisation"]
+
+_VIEWS = frozenset({"broadcast_in_dim", "convert_element_type", "reshape", "squeeze"})
 
 
 def before_normalisation(ctx: Context, value: Value, extent: Dim) -> Value | None:
@@ -19,47 +18,55 @@ def before_normalisation(ctx: Context, value: Value, extent: Dim) -> Value | Non
 
     Args:
       ctx: the context of the rule.
-      value: the array `where(i < 0, i + extent, i)`, perhaps reshaped, broadcast or cast since.
+      value: the array `where(i < 0, i + extent, i)`, perhaps reshaped, broadcast or converted since.
       extent: the length of the axis.
 
     Returns:
       The array `i`, or None if `value` is no such array.
     """
-    node = operation(value, "Where", "Cast", "Expand", *VIEWS)
-    if node is None:
+    definition = ctx.definition(value)
+    if definition is None:
         return None
-    if node.op_type == "Where":
-        return _match_normalisation(ctx, node, extent)
-    if node.op_type == "Cast" and not _keeps_numbers(ctx, operand(node), ctx.dtype(value)):
+    if definition.primitive == "select_n":
+        return _match_normalisation(ctx, definition, extent)
+    if definition.primitive not in _VIEWS or not _keeps_numbers(ctx, definition):
         return None
-    inner = before_normalisation(ctx, operand(node), extent)
-    return None if inner is None else _reapply_view(ctx, node, inner, value)
+    inner = before_normalisation(ctx, definition.operands[0], extent)
+    return None if inner is None else _reapply_view(ctx, definition, inner, value)
 
 
-def _keeps_numbers(ctx: Context, value: Value, dtype: DtypeLike) -> bool:
-    """Whether each integer in `value` is the same number in this integer type."""
-    limits = np.iinfo(dtype)
-    return ctx.dtype(value).kind in "iu" and is_in_range(ctx, value, int(limits.min), int(limits.max))
+def _keeps_numbers(ctx: Context, definition: Definition) -> bool:
+    """Whether each integer in the operand is the same number in the dtype of the result."""
+    if definition.primitive != "convert_element_type":
+        return True
+    is_integer = holds_integers(definition.avals_in[0])
+    return is_integer and is_in_range(ctx, definition.operands[0], *limits(definition.aval.dtype))
 
 
-def _match_normalisation(ctx: Context, where: ir.Node, extent: Dim) -> Value | None:
-    condition, moved, index = where.inputs
-    less, add = operation(condition, "Less"), operation(moved, "Add")
-    if less is None or add is None or less.inputs[0] is not index:
+def _match_normalisation(ctx: Context, select: Definition, extent: Dim) -> Value | None:
+    condition, index, moved = select.operands if len(select.operands) == 3 else (None, None, None)
+    less = None if condition is None else ctx.definition(condition)
+    add = None if moved is None else ctx.definition(moved)
+    if less is None or add is None or (less.primitive, add.primitive) != ("lt", "add") or less.operands[0] is not index:
         return None
-    others = [x for x in add.inputs if x is not None and x is not index]
-    if len(others) != 1 or not holds_number(ctx, operand(less, 1), 0) or not holds_number(ctx, others[0], extent):
+    others = [x for x in add.operands if x is not index]
+    if len(others) != 1 or not holds_number(ctx, less.operands[1], 0) or not holds_number(ctx, others[0], extent):
         return None
     return index
 
 
-def _reapply_view(ctx: Context, node: ir.Node, inner: Value, like: Value) -> Value:
-    """The Cast, Expand or view `node`, whose result is `like`, applied to `inner` instead."""
-    if node.op_type == "Cast":
-        return ctx.cast(inner, ctx.dtype(like))
+def _reapply_view(ctx: Context, view: Definition, inner: Value, like: Value) -> Value:
+    """The result of a view or conversion, which is `like`, of `inner` instead."""
     dims = ctx.known_dims(like)
-    if node.op_type == "Expand":
-        return ctx.broadcast(inner, dims)
-    if node.op_type == "Unsqueeze" and (axes := ctx.known(operand(node, 1))) is not None:
-        return ctx.unsqueeze(inner, [int(axis) % len(dims) for axis in axes])
-    return ctx.reshape(inner, dims)
+    new = [d for d in range(len(dims)) if d not in view.params.get("broadcast_dimensions", range(len(dims)))]
+    if view.primitive == "convert_element_type":
+        result = ctx.cast(inner, ctx.dtype(like))
+    elif view.primitive != "broadcast_in_dim":
+        result = ctx.reshape(inner, dims)
+    elif ctx.dims(inner) == tuple(size for d, size in enumerate(dims) if d not in new) and all(
+        dims[d] == 1 for d in new
+    ):
+        result = ctx.unsqueeze(inner, new)
+    else:
+        result = ctx.broadcast_in_dim(inner, dims, view.params["broadcast_dimensions"])
+    return ctx.define(result, view.primitive, inner, **view.params)

@@ -18,7 +18,6 @@ from jax2onnx_core import Context, Dim, Value
 
 from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing._generated_arrays import zeros
-from jax2onnx_lax.indexing._index_analysis import all_different, as_dimension, is_zero
 from jax2onnx_lax.indexing._named_axes import AxisName, NamedArray, are_adjacent, axes_of, rearrange
 from jax2onnx_lax.indexing._scatter_task import ScatterTask, may_drop, neutralise, over_places, resolve_starts
 from jax2onnx_lax.indexing._start_indices import (
@@ -30,6 +29,7 @@ from jax2onnx_lax.indexing._start_indices import (
     stack_indices,
 )
 from jax2onnx_lax.indexing.slicing import slice_along
+from jax2onnx_lax.integers._values import all_different, as_dimension, is_zero
 
 __all__ = ["lower_task"]
 

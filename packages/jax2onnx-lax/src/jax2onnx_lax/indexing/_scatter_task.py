@@ -13,7 +13,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.indexing._generated_arrays import zeros
-from jax2onnx_lax.indexing._index_analysis import unstack_indices
+from jax2onnx_lax.indexing._index_arrays import unstack_indices
 from jax2onnx_lax.indexing._named_axes import AxisName, NamedArray, axes_of, rearrange
 from jax2onnx_lax.indexing._start_indices import (
     StartIndex,

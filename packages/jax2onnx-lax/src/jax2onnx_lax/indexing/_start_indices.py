@@ -19,7 +19,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_lax.indexing._generated_arrays import arange
 from jax2onnx_lax.indexing._named_axes import AxisName
 from jax2onnx_lax.indexing._negative_indices import before_normalisation
-from jax2onnx_lax.indexing._value_bounds import is_in_range, value_bounds
+from jax2onnx_lax.integers._values import integers, is_in_range
 
 __all__ = [
     "StartIndex",
@@ -89,7 +89,7 @@ def _is_refused(ctx: Context, start: StartIndex, index: Value) -> bool:
     """Whether an operator refuses `index` out of range, instead of counting it from the end."""
     if index is not start.value:
         return True
-    return ctx.known(index) is None and definitely_le(0, value_bounds(ctx, index)[0])
+    return ctx.known(index) is None and definitely_le(0, integers(ctx, index).low)
 
 
 def is_promise_checked(ctx: Context, start: StartIndex) -> bool:

@@ -24,10 +24,11 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_lax.dtypes import is_bool, is_float, is_signed
 from jax2onnx_lax.indexing._gather_positions import gather_along, take_positions
 from jax2onnx_lax.indexing._generated_arrays import zeros
-from jax2onnx_lax.indexing._index_analysis import as_dimension, one_value, progression, to_index, unstack_indices
+from jax2onnx_lax.indexing._index_arrays import to_index, unstack_indices
 from jax2onnx_lax.indexing._named_axes import AxisName, NamedArray, axes_of, rearrange
 from jax2onnx_lax.indexing._start_indices import StartIndex, as_value, resolve_out_of_bounds
 from jax2onnx_lax.indexing.slicing import from_end, slice_along, take_windows
+from jax2onnx_lax.integers._values import as_dimension, one_value, progression
 
 __all__ = ["rules"]
 

@@ -16,7 +16,7 @@ from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax.dtypes import is_bool, is_float
-from jax2onnx_lax.indexing._index_analysis import to_index
+from jax2onnx_lax.indexing._index_arrays import to_index
 from jax2onnx_lax.indexing._scatter_in_order import apply_in_order
 from jax2onnx_lax.indexing._scatter_operators import lower_task
 from jax2onnx_lax.indexing._scatter_task import prepare

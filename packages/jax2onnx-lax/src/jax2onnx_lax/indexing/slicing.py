@@ -13,9 +13,10 @@ from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.indexing._generated_arrays import arange
-from jax2onnx_lax.indexing._index_analysis import as_dimension, to_index
+from jax2onnx_lax.indexing._index_arrays import to_index
 from jax2onnx_lax.indexing._named_axes import AxisName
 from jax2onnx_lax.indexing._start_indices import StartIndex, linear_index, resolve_out_of_bounds, window_positions
+from jax2onnx_lax.integers._values import as_dimension
 
 __all__ = ["from_end", "rules", "slice_along", "take_windows"]
 

@@ -13,7 +13,6 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.complex._arrays import on_arrays
 from jax2onnx_lax.dtypes import is_bool, is_float
-from jax2onnx_lax.indexing._value_facts import set_range
 from jax2onnx_lax.reduce._branches import branch
 from jax2onnx_lax.reduce._folds import flatten_axes, fold_axes, fold_axis
 from jax2onnx_lax.reduce._monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
@@ -222,7 +221,6 @@ def _arg_extremum(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
         ctx, condition, rare=lambda c: [_arg_nan_or_extremum(c, op_type, x, axis)],
         usual=lambda c: [_arg_number(c, op_type, x, axis)],
     )  # fmt: skip
-    set_range(index, 0, ctx.avals_in[0].shape[axis] - 1)
     return index
 
 

@@ -11,7 +11,6 @@ from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.forms import Form, Threshold
 
 from jax2onnx_lax.dtypes import is_float
-from jax2onnx_lax.indexing._value_facts import set_range
 from jax2onnx_lax.reduce._branches import branch
 from jax2onnx_lax.reduce._ordering import comparable, has_nan, has_negative_zero, nan_last, total_order
 
@@ -169,7 +168,6 @@ def _in_total_order(ctx: Context, x: Value, key: Value, top: tuple[Value, Value]
         return _take(c, key, order, axis), order
 
     values, indices = branch(ctx, zero if nan is None else ctx.op.Or(nan, zero), rare=exact, usual=lambda _: top)
-    set_range(indices, 0, ctx.known_dims(x)[axis] - 1)
     return values, indices
 
 
@@ -190,5 +188,4 @@ def approx_top_k(ctx: Context, x: Value, *, reduction_dimension: int, is_max_k: 
     top, order = branch(
         ctx, _unordered(ctx, key), rare=exact, usual=lambda c: _top(c, key, count, axis, largest=is_max_k)
     )
-    set_range(order, 0, ctx.known_dims(x)[axis] - 1)
     return ctx.cast(top, values.dtype), ctx.cast(order, indices.dtype)

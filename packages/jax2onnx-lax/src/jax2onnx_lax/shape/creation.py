@@ -13,7 +13,6 @@ from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_graph.build.builder import Array, DtypeLike
 
 from jax2onnx_lax.indexing._generated_arrays import arange, stored_shape, zeros
-from jax2onnx_lax.indexing._value_facts import set_dimension
 
 __all__ = ["rules"]
 
@@ -66,11 +65,8 @@ def dimension_size(ctx: Context, *_: Value, dimension: int, **__: object) -> Val
 
 
 def _dimension(ctx: Context, dim: Dim) -> Value:
-    """A dimension as a scalar of the result's dtype, whose value rules know."""
-    value = ctx.cast(ctx.dim(dim), ctx.avals_out[0].dtype)
-    if ctx.known(value) is None:
-        set_dimension(value, dim)
-    return value
+    """A dimension as a scalar of the result's dtype, in whatever graph it is computed."""
+    return ctx.define(ctx.cast(ctx.dim(dim), ctx.avals_out[0].dtype), "dim_as_value", dim=dim)
 
 
 @rules.lower("shape_assertion")

@@ -9,8 +9,6 @@ from jax2onnx_core import Context, Dim, Rules, Value
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.rewrite.patterns import operation
 
-from jax2onnx_lax.indexing._index_analysis import axis_of, operand
-
 __all__ = ["rules"]
 
 rules = Rules()
@@ -54,10 +52,12 @@ def _squeezed_gather(ctx: Context, x: Value, dimensions: Sequence[int]) -> Value
     picked: dict[int, Value] = {}
     data = x
     while (node := operation(data, "Gather")) is not None:
-        axis, index = axis_of(node), operation(node.inputs[1], "Unsqueeze")
-        if index is None or ctx.dims(operand(index)) != () or axis not in dimensions or axis in picked:
+        axis, (source, wide) = node.attributes.get_int("axis", 0), node.inputs
+        index = operation(wide, "Unsqueeze")
+        number = None if index is None else index.inputs[0]
+        if source is None or number is None or ctx.dims(number) != () or axis not in dimensions or axis in picked:
             break
-        picked[axis], data = operand(index), operand(node)
+        picked[axis], data = number, source
     for axis in sorted(picked, reverse=True):
         dims = ctx.known_dims(data)
         data = ctx.op.Gather(data, picked[axis], axis=axis, dims=(*dims[:axis], *dims[axis + 1 :]))
@@ -179,17 +179,11 @@ def rev(ctx: Context, x: Value, *, dimensions: Sequence[int], **_: object) -> Va
     axes = [d for d in dimensions if dims[d] not in (0, 1)]
     if not axes:
         return x
+    before = ctx.definition(x)
+    if before is not None and before.primitive == "rev" and set(axes) == {*before.params["dimensions"]}:
+        return before.operands[0]
     last, stop, back = (ctx.ints([v] * len(axes)) for v in (-1, _BEFORE_THE_FIRST, -1))
-    operands = (last, stop, ctx.ints(axes), back)
-    before = x.producer()
-    if (
-        before is not None
-        and before.op_type == "Slice"
-        and before.inputs[1:] == operands
-        and before.inputs[0] is not None
-    ):
-        return before.inputs[0]
-    return ctx.op.Slice(x, *operands)
+    return ctx.op.Slice(x, last, stop, ctx.ints(axes), back)
 
 
 @rules.numpy_evaluator("rev")

@@ -1,0 +1,1 @@
+"""What is known of integers before a program runs: between which dimensions they are, and which are affine in positions and counters."""
