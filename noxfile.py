@@ -249,6 +249,13 @@ def fuzz(session: nox.Session) -> None:
         session.run(*command, *session.posargs, env={"PYTHONPATH": str(INTEGRATION)})
 
 
+@nox.session(tags=["nightly"])
+def mutants(session: nox.Session) -> None:
+    """Changes of the sources, one at a time: the share that the tests beside the file notice; `-- --count 100 --seed 7 PATH`."""
+    install_workspace(session, *TESTED, "cosmic-ray>=8.7,<9")
+    run_script(session, TOOLS / "mutants.py", "--jobs", WORKERS, *session.posargs, env=test_environment(session))
+
+
 # -- checks of the sources ------------------------------------------------------------------
 
 

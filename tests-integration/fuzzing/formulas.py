@@ -39,6 +39,7 @@ from fuzzing.pass_orders import ModelBeforePasses
 from fuzzing.programs import Options, Program, Statement, compiled, evaluate_shape
 from fuzzing.shrink import as_test
 from fuzzing.statements import Variable
+from fuzzing.variations import variations
 
 __all__ = [
     "Formula",
@@ -53,6 +54,7 @@ __all__ = [
     "program_of_seed",
     "random_mutant",
     "single_mutants",
+    "varied_mutants",
 ]
 
 #: Where the formula stands: in the main graph, in a branch of a cond, in the body of a scan, under vmap, or beside its gradient.
@@ -64,7 +66,7 @@ _HOLE = re.compile(r"\{(\w+):([^{}]*)\}")
 _ASSIGNMENT = re.compile(r"^(\w+) = ", re.MULTILINE)
 _RETURN = re.compile(r"^return (.*)$", re.MULTILINE)
 _SIZES = {"B": 2, "N": 3, "T": 5, "S": 5, "H": 4, "W": 4, "C": 8}
-_DTYPES = {"float16", "bfloat16", "float32", "float64", "int32", "int64", "bool"}
+_DTYPES = {"float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "bool"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,14 +204,35 @@ def base(formula: Formula) -> Mutant:
 
 def single_mutants(formula: Formula) -> list[Mutant]:
     """The mutants that differ from the formula at one point, in the usual situation with some special values."""
-    values = formula.values[1 % len(formula.values)]
-    situation = Situation(formula.dtypes[0], opset=formula.opset, values=values)
+    situation = _special(formula)
     texts = [(point, text) for point, texts in formula.points.items() for text in texts[1:]]
     return [Mutant(formula, {point: text}, situation, seed) for seed, (point, text) in enumerate(texts)]
 
 
+def varied_mutants(formula: Formula) -> list[Mutant]:
+    """The formula with each of its `variations`, and with a second reader of each value on the way, in the situation of `single_mutants`."""
+    situation = _special(formula)
+    read = [Mutant(formula, {}, dataclasses.replace(situation, read=name)) for name in formula.intermediates]
+    return [*(Mutant(varied, {}, situation) for varied in varied_formulas(formula)), *read]
+
+
+def varied_formulas(formula: Formula) -> list[Formula]:
+    """The formulas that differ from a formula by one of its `variations`."""
+    head, _, _ = formula.source({}).partition("\n")
+    found = variations(formula.source({})).items()
+    return [
+        dataclasses.replace(formula, name=f"{formula.name}, {name}", body=source.removeprefix(head))
+        for name, source in found
+    ]
+
+
+def _special(formula: Formula) -> Situation:
+    """The usual situation of a formula, with some special values."""
+    return Situation(formula.dtypes[0], opset=formula.opset, values=formula.values[1 % len(formula.values)])
+
+
 def random_mutant(formula: Formula, seed: int) -> Mutant:
-    """A random mutant, the same for the same seed: changed at some points, or only in another situation."""
+    """A random mutant, the same for the same seed: changed at some points or by a variation, or only in another situation."""
     chance = random.Random(f"{formula.name} {seed}")
     points = formula.points
     changed = chance.sample(sorted(points), min(len(points), chance.choice((0, 0, 1, 1, 2))))
@@ -229,6 +252,8 @@ def random_mutant(formula: Formula, seed: int) -> Mutant:
         values=chance.choice(formula.values),
         order=seed if chance.random() < 0.25 else None,
     )
+    if not changed and chance.random() < 0.5:
+        formula = chance.choice([formula, *varied_formulas(formula)])
     return Mutant(formula, choices, situation, seed)
 
 

@@ -30,10 +30,13 @@ from fuzzing.formulas import (
     mutant_of_seed,
     random_mutant,
     single_mutants,
+    varied_mutants,
 )
+from fuzzing.variations import variations
 
 MODULE = "fuzzing.formula_catalogue"
 SINGLE = [mutant for formula in FORMULAS for mutant in single_mutants(formula)]
+VARIED = [mutant for formula in FORMULAS for mutant in varied_mutants(formula)]
 GELU = next(formula for formula in FORMULAS if formula.name == "gelu")
 _PAIRS = [(formula, name) for formula in FORMULAS for name in formula.passes]
 
@@ -92,6 +95,12 @@ def test_look_alikes(mutant):
     assert findings(mutant) == []
 
 
+@pytest.mark.sampled(40)
+@pytest.mark.parametrize("mutant", VARIED, ids=map(str, VARIED))
+def test_variations(mutant):
+    assert findings(mutant) == []
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(2 * len(FORMULAS)))
 def test_look_alikes_in_other_situations(seed):
@@ -139,6 +148,27 @@ def test_a_mutant_differs_from_its_formula_at_one_point():
     [first, *_] = single_mutants(GELU)
     assert first.choices == {"half": "0.4"}
     assert "return 0.4 * x * (1 + lax.erf(x / np.sqrt(2).astype(x.dtype)))" in first.program().prelude
+
+
+def test_variations_are_what_a_fusion_forgets_to_look_at():
+    made = variations("def f(x, v):\n    y = jnp.tanh(x) / jnp.sqrt(v + 1e-5)\n    return jnp.sum(y * y, -1)\n")
+    changed = {name.partition(": ")[0]: source.splitlines()[1:] for name, source in reversed(made.items())}
+    assert changed == {
+        "swapped": ["    y = ((jnp.sqrt(v + 1e-05)) / (jnp.tanh(x)))", "    return jnp.sum(y * y, -1)"],
+        "a factor more": ["    y = (1.5 * (jnp.tanh(x) / jnp.sqrt(v + 1e-05)))", "    return jnp.sum(y * y, -1)"],
+        "reversed": ["    y = (jnp.flip(jnp.tanh(x) / jnp.sqrt(v + 1e-05), 0))", "    return jnp.sum(y * y, -1)"],
+        "applied twice": ["    y = (jnp.tanh(jnp.tanh(x))) / jnp.sqrt(v + 1e-5)", "    return jnp.sum(y * y, -1)"],
+        "subtracted": ["    y = jnp.tanh(x) / jnp.sqrt(((1e-05) - (v)))", "    return jnp.sum(y * y, -1)"],
+        "another sign": ["    y = jnp.tanh(x) / jnp.sqrt(v + (-1e-05))", "    return jnp.sum(y * y, -1)"],
+        "another power": ["    y = jnp.tanh(x) / jnp.sqrt(v + 1e-5)", "    return jnp.sum(((y) * (y) * (y)), -1)"],
+        "without a factor": ["    y = jnp.tanh(x) / jnp.sqrt(v + 1e-5)", "    return jnp.sum((y), -1)"],
+        "another axis": ["    y = jnp.tanh(x) / jnp.sqrt(v + 1e-5)", "    return jnp.sum(y * y, (0))"],
+    }
+
+
+def test_a_fusion_that_does_not_look_at_a_factor_is_caught_by_a_variation(monkeypatch):
+    monkeypatch.setattr(fuse_gelu, "_is_scaled", lambda value, x, sign: True)
+    assert any(findings(mutant) for mutant in varied_mutants(GELU))
 
 
 def test_a_seed_always_makes_the_same_mutant():

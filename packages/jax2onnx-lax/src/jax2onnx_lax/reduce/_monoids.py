@@ -44,19 +44,25 @@ class Monoid:
 
 
 def lowest(dtype: DtypeLike) -> np.generic:
-    """The identity of max: -inf, False or the least integer."""
+    """The identity of max: -inf, False or, where there is no infinity, the least number."""
     dtype = np.dtype(dtype)
     if is_bool(dtype):
         return np.bool_(False)
-    return dtype.type(jnp.iinfo(dtype).min if is_integer(dtype) else -np.inf)
+    if is_integer(dtype):
+        return dtype.type(jnp.iinfo(dtype).min)
+    infinity = dtype.type(-np.inf)
+    return dtype.type(jnp.finfo(dtype).min) if np.isnan(infinity) else infinity
 
 
 def highest(dtype: DtypeLike) -> np.generic:
-    """The identity of min: inf, True or the greatest integer."""
+    """The identity of min: inf, True or, where there is no infinity, the greatest number."""
     dtype = np.dtype(dtype)
     if is_bool(dtype):
         return np.bool_(True)
-    return dtype.type(jnp.iinfo(dtype).max if is_integer(dtype) else np.inf)
+    if is_integer(dtype):
+        return dtype.type(jnp.iinfo(dtype).max)
+    infinity = dtype.type(np.inf)
+    return dtype.type(jnp.finfo(dtype).max) if np.isnan(infinity) else infinity
 
 
 def _zero(dtype: DtypeLike) -> np.generic:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
@@ -12,6 +16,11 @@ from jax2onnx_lax._case_helpers import ASSUME_FINITE, at_most
 __all__ = ["cases"]
 
 _sum = "CumSum"
+
+
+def _narrow(cumulative: Callable[..., jax.Array], x: jax.Array, dtype: Any) -> jax.Array:
+    return cumulative(x.astype(dtype), 0).astype(x.dtype)
+
 
 cases = [
     Case("cumsum", lambda x: lax.cumsum(x, 1), [("B", "N")], ("cumsum",), _sum),
@@ -42,6 +51,10 @@ cases = [
          expect="Pad -> Min -> Pad -> Min -> Pad -> Min -> Pad -> Min"),
     Case("cummin_complex", lambda x: lax.cummin(x, 0), [((5, 2), np.complex64)], ("cummin",),
          expect=at_most(50, Gather=2)),
+    Case("cummax_without_infinity", lambda x: _narrow(lax.cummax, x, jnp.float8_e4m3fn), [(5, 2)], ("cummax",),
+         expect=at_most(20, Max=3)),
+    Case("cummin_without_infinity", lambda x: _narrow(lax.cummin, x, jnp.float8_e5m2fnuz), [(5, 2)], ("cummin",),
+         expect=at_most(20, Min=3)),
     Case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), [("B", 9)], ("cumlogsumexp",), expect=at_most(100)),
     Case("cumlogsumexp_symbolic", lambda x: lax.cumlogsumexp(x, 1, reverse=True), [("B", "N")], ("cumlogsumexp",),
          expect=["Shape -> Expand -> Scan -> Transpose", "Transpose -> Scan"]),

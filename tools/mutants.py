@@ -1,0 +1,270 @@
+"""Changes of the sources, one at a time: which of them do the tests beside the changed file notice?
+
+cosmic-ray makes the mutants. Each stands in a copy of its package's sources, which comes first on the path of its tests: the sources
+themselves stay as they are. A mutant is noticed where a test fails that passes without it, or where the tests do not end.
+
+    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.75] [--seconds 90] [--jobs 1]
+
+The tests of a file are its cases, the file of tests that has its name, the tests that import it, then the formulas of its passes, then the
+tests of its room, as long as time allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import concurrent.futures
+import dataclasses
+import difflib
+import functools
+import importlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+ROOT = Path(__file__).parents[1]
+FORMULAS = ROOT / "tests-integration" / "fuzzing" / "test_formulas.py"
+# Without those that need arguments or do nothing, and those that exchange `is` and `==`, which mean the same in most places.
+OPERATORS = {
+    name: get_operator(name)()
+    for name in operator_names()
+    if not re.search(r"/Variable|/NoOp|(?<!Is)_Is(Not)?$|Comparison\w*_Is(Not)?_(?!Is)", name)
+}
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "-p", "no:cacheprovider", "--jax2onnx-quick"]
+_FAILED = re.compile(r"^FAILED (.*?)(?: - .*)?$", re.MULTILINE)
+
+
+# -- mutants --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A file with one change, made by an operator of cosmic-ray."""
+
+    path: Path
+    operator: str
+    source: str
+
+    @property
+    def difference(self) -> str:
+        """The changed lines."""
+        before, after = self.path.read_text().splitlines(), self.source.splitlines()
+        name = str(self.path.relative_to(ROOT))
+        return "\n".join(difflib.unified_diff(before, after, name, name, lineterm="", n=1))
+
+
+def random_mutants(files: Sequence[Path], chance: random.Random) -> Iterator[Mutant]:
+    """Mutants of files, the longer a file the more."""
+    weights = [file.stat().st_size for file in files]
+    while True:
+        [file] = chance.choices(files, weights)
+        mutant = random_mutant(file, chance)
+        if mutant is not None:
+            yield mutant
+
+
+def random_mutant(path: Path, chance: random.Random) -> Mutant | None:
+    """A change at a random place; None where nothing can be changed but annotations."""
+    source = path.read_text()
+    nodes = list(ast_nodes(get_ast(source)))
+    for at in chance.sample(range(len(nodes)), len(nodes)):
+        found = [name for name, operator in OPERATORS.items() for _ in operator.mutation_positions(nodes[at])]
+        if not found:
+            continue
+        operator = chance.choice(found)
+        earlier = sum(1 for node in nodes[:at] for _ in OPERATORS[operator].mutation_positions(node))
+        changed = mutate_code(source, OPERATORS[operator], earlier + chance.randrange(found.count(operator)))
+        if changed is not None and without_annotations(changed) != without_annotations(source):
+            return Mutant(path, operator, changed)
+    return None
+
+
+def without_annotations(source: str) -> str:
+    """What a source does, whatever its types are said to be."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+    return ast.dump(tree)
+
+
+# -- the tests of a file --------------------------------------------------------------------
+
+
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
+    """The modules that a file imports, and what may be modules among the names it imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return frozenset(found)
+
+
+def package_of(path: Path) -> Path:
+    """The folder of the distribution that a source belongs to."""
+    return next(parent.parent for parent in path.parents if parent.name == "src")
+
+
+def importers(path: Path, folder: Path) -> list[Path]:
+    """The files of a folder that import a source."""
+    module = ".".join(path.relative_to(package_of(path) / "src").with_suffix("").parts)
+    return [file for file in sorted(folder.rglob("*.py")) if module in imported(file)]
+
+
+def own_tests(path: Path) -> set[Path]:
+    """The cases of a source, the tests that have its name, and those that import it."""
+    cases, tests = path.with_name(f"{path.stem}_cases.py"), package_of(path) / "tests"
+    naming = [file for file in importers(path, tests) if file.name.startswith("test_")]
+    return {*([cases] if cases.exists() else []), *tests.rglob(f"test_{path.stem.lstrip('_')}.py"), *naming}
+
+
+def tests_of(path: Path) -> list[list[str]]:
+    """What a developer of a source runs, one after the other, as arguments of pytest: its own tests, its formulas, those of its room."""
+    package = package_of(path)
+    own = sorted(str(test.relative_to(ROOT)) for test in own_tests(path))
+    names = [" and ".join(re.findall(r"[^ ,]+", name)) for name in formulas_of(path)]
+    formula_tests = [str(FORMULAS.relative_to(ROOT)), "-k", " or ".join(f"({name})" for name in names)]
+    room = package.joinpath("tests", *path.relative_to(package / "src").parts[1:-1])
+    rest = [
+        str((room if room.is_dir() else package / "tests").relative_to(ROOT)),
+        *(f"--ignore={test}" for test in own),
+    ]
+    return [tests for tests in (own, formula_tests if names else [], rest) if tests]
+
+
+@functools.cache
+def formulas() -> dict[str, list[str]]:
+    """The names of passes → the formulas that need them."""
+    sys.path.insert(0, str(FORMULAS.parents[1]))
+    catalogue = importlib.import_module("fuzzing.formula_catalogue")
+    found: dict[str, list[str]] = {}
+    for formula in catalogue.FORMULAS:
+        for name in formula.passes:
+            found.setdefault(name, []).append(formula.name)
+    return found
+
+
+def formulas_of(path: Path) -> list[str]:
+    """The formulas of the passes that a source defines, or else of the passes of its room."""
+    if "fusions" not in package_of(path).name:
+        return []
+    passes = {name for name in formulas() if f"class {name}(" in path.read_text()}
+    room = "".join(file.read_text() for file in path.parent.glob("*.py"))
+    passes = passes or {name for name in formulas() if f"class {name}(" in room}
+    return sorted({formula for name in passes for formula in formulas()[name]})
+
+
+# -- runs -----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What the tests say of a mutant.
+
+    Attributes:
+      is_noticed: whether they fail, or do not end though they do without the mutant.
+      detail: the test that failed, or why none did.
+    """
+
+    is_noticed: bool
+    detail: str
+
+
+def judged(mutant: Mutant, seconds: float) -> Verdict:
+    """The verdict of the tests of the file on a mutant, which may take so many seconds."""
+    end = time.monotonic() + seconds
+    selections = tests_of(mutant.path)
+    for selection in selections:
+        verdict = run(mutant, selection, max(end - time.monotonic(), 10))
+        if verdict.is_noticed:
+            return verdict
+    return dataclasses.replace(verdict, detail=f"{verdict.detail}: {'; '.join(map(' '.join, selections))}")
+
+
+def run(mutant: Mutant | None, selection: Sequence[str], seconds: float) -> Verdict:
+    """The verdict of these tests on a mutant, or on the sources as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(ROOT / "tools")
+        if mutant is not None:
+            source = package_of(mutant.path) / "src"
+            shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+            (Path(folder) / mutant.path.relative_to(source)).write_text(mutant.source)
+            path = os.pathsep.join([folder, path])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            done = subprocess.run(
+                [*PYTEST, *selection],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            ends = mutant is not None and not run(None, selection, seconds).is_noticed
+            return Verdict(ends, "the tests do not end" if ends else f"the tests take more than {seconds:g} seconds")
+    if done.returncode in (0, 5):
+        return Verdict(False, "no test fails" if done.returncode == 0 else "no test was found")
+    if done.returncode == 4:
+        raise RuntimeError(f"pytest does not understand {selection}: {done.stdout}{done.stderr}")
+    failed = _FAILED.search(done.stdout)
+    return Verdict(True, failed[1] if failed else f"pytest ended with {done.returncode}")
+
+
+def sources(paths: Sequence[Path]) -> list[Path]:
+    """The Python files of the packages, or those in some folders, without cases."""
+    folders = [path.resolve() for path in paths] or sorted(ROOT.glob("packages/*/src"))
+    files = [file for folder in folders for file in ([folder] if folder.is_file() else sorted(folder.rglob("*.py")))]
+    return [file for file in files if "src" in file.parts and not file.name.endswith("_cases.py")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, help="sources or folders of sources; all packages by default")
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 86_400, help="another one each day")
+    parser.add_argument("--floor", type=float, default=0.75, help="the share of noticed mutants below which it fails")
+    parser.add_argument("--seconds", type=float, default=90, help="so long may the tests of one mutant take")
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    print(f"--seed {args.seed}", flush=True)
+    made = random_mutants(sources(args.paths), random.Random(args.seed))
+    mutants = [next(made) for _ in range(args.count)]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        verdicts = []
+        for mutant, verdict in zip(mutants, pool.map(lambda m: judged(m, args.seconds), mutants), strict=True):
+            verdicts.append(verdict)
+            word = "noticed" if verdict.is_noticed else "SURVIVED"
+            print(f"{word}: {mutant.path.relative_to(ROOT)}, {mutant.operator}: {verdict.detail}", flush=True)
+            if not verdict.is_noticed:
+                print(mutant.difference, flush=True)
+    named = sorted({v.detail for v in verdicts if v.is_noticed and "::" in v.detail})
+    if named and (broken := run(None, named, 10 * args.seconds)).is_noticed:
+        sys.exit(f"Fails without a mutant: {broken.detail}")
+    share = sum(verdict.is_noticed for verdict in verdicts) / len(verdicts)
+    print(f"{share:.0%} of {len(verdicts)} mutants were noticed; the floor is {args.floor:.0%}.")
+    if share < args.floor:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
