@@ -12,18 +12,22 @@ __all__ = ["on_one_device"]
 
 def on_one_device(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr without shardings in its types and parameters, nested jaxprs included; itself where there are none."""
-    return _OneDevice().jaxpr(jaxpr) if _knows_a_mesh(jaxpr) else jaxpr
+    return _OneDevice().jaxpr(jaxpr) if _knows_a_mesh(jaxpr, set()) else jaxpr
 
 
-def _knows_a_mesh(jaxpr: Jaxpr) -> bool:
-    inner, _ = open_jaxpr(jaxpr)
-    return any(_compat.on_a_mesh(eqn) or any(map(_holds_a_mesh, eqn.params.values())) for eqn in inner.eqns)
+def _knows_a_mesh(jaxpr: Jaxpr, seen: set[int]) -> bool:
+    """Whether an equation knows of a mesh; `seen` are the identities of jaxprs that were asked, which many calls may share."""
+    if id(jaxpr) in seen:
+        return False
+    seen.add(id(jaxpr))
+    eqns = open_jaxpr(jaxpr)[0].eqns
+    return any(_compat.on_a_mesh(eqn) or any(_holds_a_mesh(p, seen) for p in eqn.params.values()) for eqn in eqns)
 
 
-def _holds_a_mesh(value: object) -> bool:
+def _holds_a_mesh(value: object, seen: set[int]) -> bool:
     if isinstance(value, (tuple, list)):
-        return any(map(_holds_a_mesh, value))
-    return is_jaxpr(value) and _knows_a_mesh(value)
+        return any(_holds_a_mesh(part, seen) for part in value)
+    return is_jaxpr(value) and _knows_a_mesh(value, seen)
 
 
 class _OneDevice(JaxprRewriter):

@@ -37,25 +37,40 @@ def fitting_reshapes(jaxpr: Jaxpr, symbols: Symbols) -> dict[str, str]:
       SymbolError: a reshape fits at no size.
     """
     found: dict[str, str] = {}
-    for operand, result, line in _reshapes(jaxpr, _NO_PLACE):
+    for (operand, result), equations in _reshapes(jaxpr).items():
         left, right = math.prod(operand), math.prod(result)
         if is_static(left - right) or not symbols.known.issuperset(symbols.names([left, right])):
             continue
         if left == right or are_equal(left, right) or _seem_equal(left, right, symbols):
             continue
+        line = _line(equations)
         shown = [f"({', '.join(map(symbols.label, shape))})" for shape in (operand, result)]
         found.setdefault(_equality(left, right, symbols, f"{shown[0]} is reshaped to {shown[1]} at {line}"), line)
     return found
 
 
-def _reshapes(jaxpr: Jaxpr, outer: str) -> Iterator[tuple[Dims, Dims, str]]:
-    """The shapes before and after each reshape, and the user's line; in nested jaxprs that of the call where they have none."""
-    for eqn in open_jaxpr(jaxpr)[0].eqns:
-        line = _compat.user_frame(eqn.source_info) or outer
-        if _compat.is_reshape(eqn):
-            yield eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape, line
-        for inner in _jaxprs(eqn):
-            yield from _reshapes(inner, line)
+def _reshapes(jaxpr: Jaxpr) -> dict[tuple[Dims, Dims], Sequence[Equation]]:
+    """The symbolic shapes before and after reshapes, each once → the calls around the first such reshape, and its equation."""
+    found: dict[tuple[Dims, Dims], Sequence[Equation]] = {}
+    seen: set[int] = set()
+
+    def visit(jaxpr: Jaxpr, calls: Sequence[Equation]) -> None:
+        for eqn in open_jaxpr(jaxpr)[0].eqns:
+            if _compat.is_reshape(eqn) and not all(map(is_static, (*eqn.invars[0].aval.shape, *eqn.outvars[0].aval.shape))):
+                found.setdefault((eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape), (*calls, eqn))
+            for inner in _jaxprs(eqn):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    visit(inner, (*calls, eqn))
+
+    visit(jaxpr, ())
+    return found
+
+
+def _line(equations: Sequence[Equation]) -> str:
+    """The user's line of the last of some equations; that of the call around it where it has none."""
+    lines = (_compat.user_frame(eqn.source_info) for eqn in reversed(equations))
+    return next(filter(None, lines), _NO_PLACE)
 
 
 def _jaxprs(eqn: Equation) -> Iterator[Jaxpr]:

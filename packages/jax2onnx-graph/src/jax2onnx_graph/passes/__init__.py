@@ -34,6 +34,7 @@ from jax2onnx_graph.passes.structural.merge_states import MergeStates
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
 from jax2onnx_graph.progress import steps
+from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite.pass_base import GraphPass, NodePass, NotFormed, Phase
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import walk
@@ -111,6 +112,7 @@ def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] 
     pipeline = _Pipeline(model, list(itertools.chain(*phases[Phase.SIMPLIFY])))
     for step in steps("optimise", list(_stages(pipeline, phases, target))):
         step()
+    NodeIndex.forget(model)
     make_names_unique(model)
     return Optimised(notes, list(dict.fromkeys(itertools.chain(*pipeline.not_formed.values()))))
 
@@ -143,10 +145,6 @@ class _Pipeline:
         self._model, self._simplifying = model, simplifying
         self._changes = 0
         self._seen = [-1] * len(simplifying)  # the number of changes before the last run of each
-        self._operators = (
-            -1,
-            frozenset[str](),
-        )  # the number of changes when it was looked, and the operators that there were
         self.not_formed: dict[ScheduledPass, Sequence[NotFormed]] = {}
 
     def simplify(self) -> None:
@@ -183,6 +181,8 @@ class _Pipeline:
                 f"The graph pass {one.name} of {one.owner} failed: {type(error).__name__}: {error}"
             ) from error
         self._changes += modified
+        if modified:
+            NodeIndex.forget(self._model)
         if isinstance(one.graph_pass, GraphPass):
             self.not_formed[one] = one.graph_pass.not_formed()
         return modified
@@ -191,10 +191,15 @@ class _Pipeline:
         """Whether the model has one of the operators that a pass looks at."""
         if not isinstance(graph_pass, NodePass) or graph_pass.operators is None:
             return True
-        if self._operators[0] != self._changes:
-            graphs = [self._model.graph, *self._model.functions.values()]
-            self._operators = self._changes, frozenset(node.op_type for graph in graphs for node in walk(graph))
-        return not graph_pass.operators.isdisjoint(self._operators[1])
+        return not graph_pass.operators.isdisjoint(self._index().operators)
+
+    def _index(self) -> NodeIndex:
+        """The nodes of the model by their operators, found anew after a change."""
+        index = NodeIndex.of(self._model)
+        if index is None:
+            index = NodeIndex(self._model)
+            index.keep(self._model)
+        return index
 
 
 def make_names_unique(model: ir.Model) -> None:

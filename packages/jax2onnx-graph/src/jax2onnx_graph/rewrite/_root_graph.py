@@ -9,6 +9,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.fingerprints import array_fingerprint
+from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.traversal import subgraphs, walk
 
 __all__ = ["RootGraph"]
@@ -18,10 +19,14 @@ class RootGraph:
     """The constants and names that the editors of a main graph or function and of its subgraphs share.
 
     In the main graph constants are initializers; a function, which has none, gets Constant nodes.
+
+    Attributes:
+      index: the nodes by their operators, until one of the editors changes something.
     """
 
-    def __init__(self, graph: ir.Graph, *, is_function: bool) -> None:
+    def __init__(self, graph: ir.Graph, *, is_function: bool, index: NodeIndex | None = None) -> None:
         self._graph = graph
+        self.index = index
         self._is_function = is_function
         self._constants: dict[Hashable, ir.Value] = {}
         self._derived: dict[tuple[ir.Value, str], ir.Value] = {}

@@ -18,6 +18,7 @@ from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite._root_graph import RootGraph
 from jax2onnx_graph.targets import Property, Target, standard_target
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
@@ -36,21 +37,31 @@ class GraphEditor:
       graph: the graph.
       opset: the version of the standard operators.
       target: the runtime that the model is for.
-      modified: whether an edit was made.
     """
 
     def __init__(
         self, graph: ir.Graph, *, opset: int = 1, target: Target = standard_target, root: RootGraph | None = None,
-        in_function: bool = False,
+        in_function: bool = False, index: NodeIndex | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.opset = opset
         self.target = target
-        self.modified = False
-        self._root = root or RootGraph(graph, is_function=in_function)
+        self._modified = False
+        self._root = root or RootGraph(graph, is_function=in_function, index=index)
         self._dead: dict[ir.Node, None] = {}
         self._first = next(iter(graph), None)
         self._node_names: Names | None = None
+
+    @property
+    def modified(self) -> bool:
+        """Whether an edit was made."""
+        return self._modified
+
+    @modified.setter
+    def modified(self, modified: bool) -> None:
+        self._modified = modified
+        if modified:
+            self._root.index = None
 
     def supports(self, op_type: str, value: ir.Value | None) -> bool:
         """Whether the target computes the operator at the element type of `value`."""
@@ -132,11 +143,25 @@ class GraphEditor:
         """The nodes in order, without those discarded meanwhile."""
         return (node for node in self.graph if node not in self._dead)
 
+    def nodes_of(self, operators: Collection[str]) -> Iterator[ir.Node]:
+        """The nodes that have one of some operators, as `nodes` gives them."""
+        index, last = self._root.index, None
+        for node in () if index is None else index.nodes(self.graph, operators):
+            yield node
+            if self._root.index is None:  # it changed something, so that others may follow
+                last = node
+                break
+        if index is not None and last is None:
+            return
+        nodes = iter(self.graph)
+        if last is not None:
+            next(node for node in nodes if node is last)
+        yield from (node for node in nodes if node.op_type in operators and node not in self._dead)
+
     def nested(self) -> Iterator[GraphEditor]:
         """The graphs nested directly in this one."""
-        for node in self.graph:
-            if node.op_type in HAS_SUBGRAPHS:  # asked here too: this loop runs over all nodes for every pass
-                yield from self.nested_in(node)
+        for node in self.nodes_of(HAS_SUBGRAPHS):
+            yield from self.nested_in(node)
 
     def nested_in(self, node: ir.Node) -> Iterator[GraphEditor]:
         """The graphs that are attributes of a node of this one."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import place_of
@@ -104,9 +105,11 @@ class GraphPass(ir.passes.InPlacePass):
         opset = model.opset_imports.get("", 1)
         if not self.applies(opset):
             return ir.passes.PassResult(model, False)
-        modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target))
+        index = NodeIndex.of(model)
+        modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target, index=index))
         for function in model.functions.values():
-            modified |= self._all(GraphEditor(function.graph, opset=opset, target=self.target, in_function=True))
+            editor = GraphEditor(function.graph, opset=opset, target=self.target, in_function=True, index=index)
+            modified |= self._all(editor)
         return ir.passes.PassResult(model, modified)
 
     def not_formed(self) -> list[NotFormed]:
@@ -156,9 +159,8 @@ class NodePass(GraphPass, Generic[M]):
         """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        operators = self.operators
-        for node in editor.nodes():
-            if (operators is not None and node.op_type not in operators) or node.domain:
+        for node in editor.nodes() if self.operators is None else editor.nodes_of(self.operators):
+            if node.domain:
                 continue
             found = self.match(node, editor)
             if isinstance(found, Declined):

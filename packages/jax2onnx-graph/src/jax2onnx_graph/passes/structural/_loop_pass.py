@@ -29,9 +29,7 @@ class LoopPass(GraphPass):
         """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        for node in editor.nodes():
-            if node.op_type not in HAS_SUBGRAPHS:
-                continue
+        for node in editor.nodes_of(HAS_SUBGRAPHS):
             for inner in editor.nested_in(node):
                 self.rewrite_graph(inner)
                 editor.modified |= inner.finish()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import ChainMap
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
@@ -18,6 +19,7 @@ __all__ = ["EliminateCommonSubexpressions", "node_key"]
 _MOST_ELEMENTS = 10
 # Asked for by type, because a look whether an object has the members of a protocol takes long.
 _TENSORS = {ir.AttributeType.TENSOR, ir.AttributeType.TENSORS}
+_GRAPHS = {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS}
 
 
 class EliminateCommonSubexpressions(GraphPass):
@@ -55,20 +57,41 @@ def _merge_equal(editor: GraphEditor, seen: ChainMap[Hashable, ir.Node]) -> None
             _merge(editor, node, first)
 
 
+class _NodeKey:
+    """The operator, operands and attributes of a node, which are compared in this order: few nodes differ in attributes alone."""
+
+    def __init__(self, node: ir.Node, operands: Iterable[Hashable], attributes: Sequence[ir.Attr]) -> None:
+        self._operation = node.op_identifier(), len(node.outputs), tuple(operands)
+        self._attributes = attributes
+
+    @functools.cached_property
+    def _fingerprint(self) -> Hashable:
+        return tuple(
+            (a.name, a.type, a.ref_attr_name, fingerprint(a.value, _of_tensor if a.type in _TENSORS else _of_no_tensor))
+            for a in sorted(self._attributes, key=lambda attribute: attribute.name)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _NodeKey) or self._operation != other._operation:
+            return False
+        return self._fingerprint == other._fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self._operation)
+
+
 def node_key(node: ir.Node, operands: Iterable[Hashable]) -> Hashable | None:
     """A key that is equal for nodes that compute the same from equal `operands`; None for a node that has to stay."""
     if not node.domain and facts_of(node.op_type).is_random:
         return None
-    attributes: list[Hashable] = []
-    for name, attribute in sorted(node.attributes.items()):
-        is_tensor = attribute.type is ir.AttributeType.TENSOR and attribute.value is not None
-        if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+    attributes = list(node.attributes.values())
+    for attribute in attributes:
+        if attribute.type in _GRAPHS:
             return None
-        if is_tensor and attribute.as_tensor().size > _MOST_ELEMENTS:
-            return None
-        special = _of_tensor if attribute.type in _TENSORS else _of_no_tensor
-        attributes.append((name, attribute.type, attribute.ref_attr_name, fingerprint(attribute.value, special)))
-    return node.op_identifier(), len(node.outputs), tuple(operands), tuple(attributes)
+        if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
+            if attribute.as_tensor().size > _MOST_ELEMENTS:
+                return None
+    return _NodeKey(node, operands, attributes)
 
 
 def _of_tensor(value: object) -> Hashable | None:

@@ -49,10 +49,10 @@ class FoldTransposes(GraphPass):
     phase = Phase.LAY_OUT
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
+        transposes = [node for node in editor.nodes_of({"Transpose"}) if not node.domain]
         for node in transposes:
             _merge(editor, node)
-        transposes = [node for node in editor.nodes() if node.op_type == "Transpose" and not node.domain]
+        transposes = [node for node in editor.nodes_of({"Transpose"}) if not node.domain]
         counts: Counter[Permutation] = Counter()
         for node in transposes:
             if node.inputs[0] is not None:
