@@ -56,7 +56,9 @@ def _reshapes(jaxpr: Jaxpr) -> dict[tuple[Dims, Dims], Sequence[Equation]]:
 
     def visit(jaxpr: Jaxpr, calls: Sequence[Equation]) -> None:
         for eqn in open_jaxpr(jaxpr)[0].eqns:
-            if _compat.is_reshape(eqn) and not all(map(is_static, (*eqn.invars[0].aval.shape, *eqn.outvars[0].aval.shape))):
+            if _compat.is_reshape(eqn) and not all(
+                map(is_static, (*eqn.invars[0].aval.shape, *eqn.outvars[0].aval.shape))
+            ):
                 found.setdefault((eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape), (*calls, eqn))
             for inner in _jaxprs(eqn):
                 if id(inner) not in seen:
