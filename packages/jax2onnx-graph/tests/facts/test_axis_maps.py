@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.facts.axis_maps import Axes, Iteration, IterationAxis, axis_maps, view_axes
+from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, IterationAxis, axis_maps, view_axes
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, result_sub_axes
 from onnx import helper
@@ -222,6 +222,13 @@ def changed(rng: np.random.Generator, array: Array, rows: SubAxis, kept: int) ->
     return np.moveaxis(changed_rows, -1, rows.axis + 1).reshape(*before, outer * view.shape[-1] * inner, *behind)
 
 
+def flipped(array: Array, rows: SubAxis) -> Array:
+    """The array with its rows in the opposite order."""
+    result = array.copy()
+    axis_last(result, rows)[...] = axis_last(array, rows)[..., ::-1]
+    return result
+
+
 def sub_axis(axes: Axes, axis: IterationAxis) -> SubAxis | None:
     """The place of an iteration axis in a tensor."""
     for place, group in enumerate(axes):
@@ -233,38 +240,69 @@ def sub_axis(axes: Axes, axis: IterationAxis) -> SubAxis | None:
     return None
 
 
+@dataclasses.dataclass
+class Node:
+    """A random node by itself, with what its operands and results are."""
+
+    graph: Graph
+    node: ir.Node
+    operands: dict[str, Array]
+    results: dict[str, Array]
+    maps: AxisMaps
+
+    @staticmethod
+    def random(kind: Callable[[Graph, str, Sequence[int]], str], seed: int) -> Node:
+        rng = np.random.default_rng([seed, NODES.index(kind)])
+        graph = Graph(rng)
+        shape = [int(n) for n in rng.choice([1, 2, 3, 4], rng.integers(1, 5))]
+        graph.inputs["x"] = numbers(rng, shape)
+        kind(graph, "x", shape)
+        node, known = graph.model().graph.node(-1), {**graph.inputs, **graph.constants, **graph.values}
+        maps = axis_maps(node)
+        assert maps is not None, f"nothing is known of {node.op_type}"
+        operands, results = (
+            {str(v.name): known[str(v.name)] for v in some if v is not None} for some in (node.inputs, node.outputs)
+        )
+        return Node(Graph(rng, operands, {}, results, graph.nodes[-1:]), node, operands, results, maps)
+
+    def axes(self, iteration: Iteration) -> list[IterationAxis]:
+        """The axes of the operands of this kind."""
+        axes = dict.fromkeys(axis for own in self.maps.operands for group in own or () for axis in group)
+        return [axis for axis in axes if axis.iteration is iteration]
+
+    def run(self, axis: IterationAxis, change: Callable[[Array, SubAxis], Array]) -> dict[str, Array]:
+        """The results where all operands with an axis are changed along it."""
+        changed_operands = dict(self.operands)
+        for value, own in zip(self.node.inputs, self.maps.operands, strict=True):
+            place = None if own is None else sub_axis(own, axis)
+            if place is not None and value is not None:
+                changed_operands[str(value.name)] = change(changed_operands[str(value.name)], place)
+        return self.graph.run(changed_operands)
+
+
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
 def test_a_row_of_a_result_depends_on_no_other_row_of_an_axis_that_is_the_same(kind, seed):
-    """Each node by itself, along all axes: other rows of all its operands change."""
-    rng = np.random.default_rng([seed, NODES.index(kind)])
-    graph = Graph(rng)
-    shape = [int(n) for n in rng.choice([1, 2, 3, 4], rng.integers(1, 5))]
-    graph.inputs["x"] = numbers(rng, shape)
-    kind(graph, "x", shape)
-    node = graph.model().graph.node(-1)
-    maps = axis_maps(node)
-    assert maps is not None, f"nothing is known of {node.op_type}"
-    known = {**graph.inputs, **graph.constants, **graph.values}
-    alone = Graph(rng)
-    operands = {str(v.name): known[str(v.name)] for v in node.inputs if v is not None}
-    for axis in dict.fromkeys(axis for own in maps.operands for group in own or () for axis in group):
-        if axis.iteration is not Iteration.SAME:
-            continue
-        alone.inputs, alone.nodes = operands, [graph.nodes[-1]]
-        alone.values = {str(v.name): known[str(v.name)] for v in node.outputs}
+    one = Node.random(kind, seed)
+    rng = one.graph.rng
+    for axis in one.axes(Iteration.SAME):
         kept = int(rng.integers(axis.size.number))
-        other = dict(operands)
-        for value, own in zip(node.inputs, maps.operands, strict=True):
-            place = None if own is None else sub_axis(own, axis)
-            if place is not None and value is not None:
-                other[str(value.name)] = changed(rng, other[str(value.name)], place, kept)
-        results = alone.run(other)
-        for value, own in zip(node.outputs, maps.results, strict=True):
+        results = one.run(axis, lambda array, rows, kept=kept: changed(rng, array, rows, kept))
+        for value, own in zip(one.node.outputs, one.maps.results, strict=True):
             place = sub_axis(own, axis)
             if place is not None:
-                before, after = known[str(value.name)], results[str(value.name)]
+                before, after = one.results[str(value.name)], results[str(value.name)]
                 np.testing.assert_array_equal(axis_last(after, place)[..., kept], axis_last(before, place)[..., kept])
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("kind", [reduced, product, general_product, einsum, selected], ids=lambda kind: kind.__name__)
+def test_the_order_along_an_axis_that_is_summed_over_does_not_matter(kind, seed):
+    one = Node.random(kind, seed)
+    for axis in one.axes(Iteration.SUMMED):
+        assert all(sub_axis(own, axis) is None for own in one.maps.results)
+        for name, after in one.run(axis, flipped).items():
+            np.testing.assert_array_equal(after, one.results[name])
 
 
 _DEPENDS_ON_ALL = SubAxis(-1)

@@ -26,8 +26,8 @@ class Iteration(enum.Enum):
     """The relation of the indices of an operand to those of a result along an axis.
 
     `SAME`: what a result has at an index is computed from what the operands have at this index alone.
-    `SUMMED`: no result has the axis; all indices of the operands go into each element.
-    `OTHER`: an element of a result may depend on any index of the operands (Softmax, Slice, Concat).
+    `SUMMED`: no result has the axis; all indices of the operands go into each element, in whatever order.
+    `OTHER`: an element of a result may depend on any index of the operands, and on their order (Softmax, Slice, Concat, ArgMax).
     """
 
     SAME = enum.auto()
@@ -228,7 +228,7 @@ def _by_position(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     named = [axis_of(node, len(first))] if facts.axis is not None else named_axes(node, len(first))
     if named is None:
         return None
-    iteration = Iteration.SUMMED if facts.reduces else Iteration.OTHER
+    iteration = Iteration.SUMMED if facts.reduces and not facts.count_outputs else Iteration.OTHER
     axes = _new_axes(first)
     for axis in named:
         axes[axis] = dataclasses.replace(axes[axis], iteration=iteration)
@@ -384,7 +384,7 @@ def _gather(node: ir.Node, dims: _Dims) -> AxisMaps | None:
         return None
     first = axis_of(node, len(data))
     before, taken, behind = _new_axes(data[:first]), _new_axes(indices), _new_axes(data[first + 1 :])
-    searched = IterationAxis(size_of([data[first]]), Iteration.SUMMED)
+    searched = IterationAxis(size_of([data[first]]), Iteration.OTHER)
     return AxisMaps([_each([*before, searched, *behind]), _each(taken)], [_each([*before, *taken, *behind])])
 
 

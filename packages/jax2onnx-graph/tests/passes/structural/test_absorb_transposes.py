@@ -104,6 +104,8 @@ def test_features_that_are_joined_and_split_alike_need_no_weights(rewrite):
         "r = Softmax(f) y = MatMul(r, w)",  # not element by element
         "m = MatMul(f, w) n = ReduceSum(f) y = Add(m, n)",  # another reader
         "q = Mul(f, p2) y = MatMul(q, w)",  # an operand whose features have their own order
+        "m = MatMul(f, w) i = Constant<value = int64[1] {1}>() n = Gather<axis = 1>(f, i) y = Add(m, n)",  # a feature by its number
+        "m = MatMul(f, w) i = ArgMax<axis = 1>(f) n = Cast<to = 1>(i) y = Add(m, n)",  # the number of a feature
     ],
 )
 def test_what_cannot_be_ordered_keeps_its_transpose(rewrite, rest):
