@@ -126,3 +126,11 @@ def test_products_of_bfloat16_behind_a_cast_can_be_loaded():
     x = np.random.default_rng(0).integers(-4, 4, (3, 2, 5)).astype(np.float32)
     (result,) = load(model)({"x": x, "w": np.ones((3, 4), np.float32)})
     np.testing.assert_array_equal(result, np.repeat(x.sum(0)[..., None], 4, -1))
+
+
+def test_a_number_in_another_type_is_no_transposed_matrix():
+    text = """agraph (float[1,4] x) => (float[1,4] y) <bfloat16[1,1] c = {2}> {
+        m = Cast<to = 1>(c)
+        y = MatMul(m, x)
+    }"""
+    assert _operators(_rewritten(text)) == ["Cast", "MatMul"]

@@ -63,7 +63,7 @@ def _transpose_behind(value: ir.Value | None) -> ir.Node | None:
         if node is None or node.domain or node.op_type == "Transpose":
             return node if node is not None and not node.domain else None
         scaled = [operand for operand in node.inputs if scalar(operand) is None]
-        if node.op_type != "Cast" and (node.op_type not in ("Mul", "Div") or len(scaled) != 1):
+        if node.op_type not in ("Cast", "Mul", "Div") or len(scaled) != 1:
             return None
         value = scaled[0]
     return None
