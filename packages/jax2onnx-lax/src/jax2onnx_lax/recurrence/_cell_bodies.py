@@ -88,22 +88,19 @@ class CellBody:
 
     def __init__(self, model: Model, steps: Steps, consts: Sequence[Value], xs: Sequence[Value]) -> None:
         avals = [v.aval for v in steps.carry]
-        self._dims, self.dtype = avals[0].shape, avals[0].dtype
-        width = self._dims[-1] if self._dims else None
-        if not is_static(width) or any(tuple(aval.shape) != tuple(self._dims) for aval in avals):
+        self._dims, self.dtype = tuple(avals[0].shape), avals[0].dtype
+        if not self._dims or not is_static(self._dims[-1]) or any(tuple(aval.shape) != self._dims for aval in avals):
             raise UnsuitableError("the states are not vectors of one size")
         self._model, self._steps = model, steps
-        self.width = int(width)
-        names = [str(axis) for axis in range(len(self._dims) - 1)]
-        self.batch: Batch = (
-            *(() if _is_one(size) else (name,) for name, size in zip(names, self._dims, strict=False)),
-            (),
-        )
+        *sizes, width = self._dims
+        self.width = _width(width)
+        names = [str(axis) for axis in range(len(sizes))]
+        self.batch: Batch = (*(() if _is_one(size) else (name,) for name, size in zip(names, sizes, strict=True)), ())
         self.before = [Leaf(state, self.width) for state in steps.carry]
         self.inputs: dict[Hashable, ScannedTensor] = {}
         self._leaves: dict[Hashable, Leaf] = {}
-        self._reader = self._formula_reader(dict(zip(names, self._dims, strict=False)))
-        self._read: dict[Var, Reading] = {v: self._constant(model.constant(x)) for v, x in steps.constants.items()}
+        self._reader = self._formula_reader(dict(zip(names, sizes, strict=True)))
+        self._read: dict[Var, Reading] = {v: self._outside(model.constant(x)) for v, x in steps.constants.items()}
         self._read.update((v, self._outside(value)) for v, value in zip(steps.consts, consts, strict=True))
         self._read.update((v, self.row(index)) for index, v in enumerate(steps.carry))
         self._read.update((v, self._scanned(v, value)) for v, value in zip(steps.rows, xs, strict=True))
@@ -111,7 +108,7 @@ class CellBody:
         self.after = [found(self.reading(v)) for v in steps.new_carry]
 
     def _formula_reader(self, sizes: Mapping[str, Dim]) -> FormulaReader:
-        return FormulaReader(sizes, lambda array: self._constant(self._model.constant(array)))
+        return FormulaReader(sizes, lambda array: self._outside(self._model.constant(array)))
 
     def row(self, index: int) -> Formula:
         """A state at the start of a step, as a formula."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr, Value
-from jax2onnx_core.jax_types import Equation
+from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import is_literal, is_static, open_jaxpr
 from jax2onnx_graph.arrays import Array
 
@@ -24,8 +24,8 @@ __all__ = ["READ_PRIMITIVES", "VIEWS", "Constants", "FormulaReader", "Reading", 
 #: A formula, or why there is none.
 Reading = Formula | UnsuitableError
 
-#: The formula of an array that a jaxpr holds, which may be a weight that is absent.
-Constants = Callable[[object], Formula]
+#: The formula of an array that a jaxpr holds.
+Constants = Callable[[object], Reading]
 
 #: Equations that only arrange the elements of their operand.
 VIEWS = frozenset({"transpose", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "copy", "copy_p"})
@@ -72,14 +72,13 @@ class FormulaReader:
     def jaxpr(self, jaxpr: Jaxpr, operands: Sequence[Reading]) -> list[Reading]:
         """The results of a jaxpr."""
         inner, consts = open_jaxpr(jaxpr)
-        values = dict(zip(inner.constvars, map(self._constants, consts), strict=True))
-        env: dict[object, Reading] = {**values, **dict(zip(inner.invars, operands, strict=True))}
+        env = dict(zip([*inner.constvars, *inner.invars], [*map(self._constants, consts), *operands], strict=True))
         for eqn in inner.eqns:
             results = self.results(eqn, [self.read(env, v) for v in eqn.invars])
             env.update(zip(eqn.outvars, results, strict=True))
         return [self.read(env, v) for v in inner.outvars]
 
-    def read(self, env: Mapping[object, Reading], atom: object) -> Reading:
+    def read(self, env: Mapping[Var, Reading], atom: Atom) -> Reading:
         """An operand of an equation among known variables."""
         if not is_literal(atom):
             return env[atom]

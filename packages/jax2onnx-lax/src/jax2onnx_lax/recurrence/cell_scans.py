@@ -156,6 +156,8 @@ class _CellScan:
           arrays: the arrays of absent weights, where they are there now.
         """
         types = {v.aval.dtype for v in self.steps.carry}
+        if len(self.steps.carry) > 2:
+            raise UnsuitableError("it has more states than an LSTM")
         if len(types) != 1 or not all(jnp.issubdtype(dtype, np.floating) for dtype in types):
             raise UnsuitableError("its states are not of one floating-point type")
         body = CellBody(_Model(self.ctx, arrays), self.steps, self.consts, self.xs)
@@ -183,7 +185,7 @@ class _CellScan:
         if not self.ctx.supports(cell.op_type, body.dtype):
             raise UnsuitableError(f"the target has no {cell.op_type} for {body.dtype}")
         hidden, rest = self._collected(body, body.after[cell.states[0]])
-        layout = _Layout(self.ctx, self.length, self.steps.carry[0].aval.shape)
+        layout = _Layout(self.ctx, self.length, self.steps.carry[0].aval.shape, body.width)
         y, *last = self._operator(cell, layout, self._sequence(weights.sequence), self._weights(weights))
         stack = layout.rows(y)
         others = iter(self.ctx.inline(rest, *self.consts, *self.xs, *[stack] * len(hidden)) if rest is not None else ())
@@ -254,10 +256,9 @@ def _is_zero(ctx: Context, state: Value) -> bool:
 class _Layout:
     """The axes of states and rows `[…, batch…, features]` for an operator that has one axis for the batch."""
 
-    def __init__(self, ctx: Context, length: Dim, dims: Dims) -> None:
-        self._ctx, self._length, self._dims = ctx, length, dims
+    def __init__(self, ctx: Context, length: Dim, dims: Dims, hidden: int) -> None:
+        self._ctx, self._length, self._dims, self.hidden = ctx, length, dims, hidden
         self.batch: Dim = math.prod(dims[:-1])
-        self.hidden = int(dims[-1])
 
     def as_rows(self, x: Value) -> Value:
         """[T, B, I] of [T, batch…, I]."""
