@@ -64,7 +64,6 @@ Functions that bring the arguments of layers into the form of these tables:
 | helper | for |
 |---|---|
 | [`attention_call`](lax.md#jax2onnx_lax.nn.attention.attention_call) | the arguments of an attention function |
-| [`Cell`](lax.md#jax2onnx_lax.nn.recurrent.Cell) | the weights of a recurrent cell |
 | [`contracted_axes`](lax.md#jax2onnx_lax.nn.linear.contracted_axes) | layers that are written as an einsum |
 | [`axis_from_end`, `axes_from_end`, `per_axis`](lax.md#jax2onnx_laxnnbindings) | axes, strides and dilations |
 | [`canonical_padding`](lax.md#jax2onnx_lax.padding.canonical_padding) | paddings |

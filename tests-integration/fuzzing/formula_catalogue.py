@@ -505,7 +505,6 @@ h = {output:nn.sigmoid|jnp.tanh|nn.hard_sigmoid}(o) * {cell:jnp.tanh(c)|c|nn.rel
 """,
         ),
         forms=["LSTM"],
-        passes=["FuseRecurrent"],
         excuses=_OPEN,
     ),
     Formula(
@@ -520,7 +519,6 @@ h = {one:(1 - z)|(2 - z)|z|(1 + z)} * n {plus:+|-} {keep:z|(1 - z)|r} * h
 """,
         ),
         forms=["GRU"],
-        passes=["FuseRecurrent"],
         excuses=_OPEN,
     ),
     Formula(
@@ -533,7 +531,6 @@ h = {curve:jnp.tanh|nn.relu|nn.sigmoid|jnp.sin|}({operand:parts[0] + old[0]|part
 """,
         ),
         forms=["RNN"],
-        passes=["FuseRecurrent"],
         excuses=_OPEN,
     ),
     Formula(
@@ -548,7 +545,7 @@ h = {curve:jnp.tanh|nn.relu|nn.sigmoid|jnp.sin|}({operand:parts[0] + old[0]|part
         return jnp.concatenate([forward, backward{{again:[::-1]||[:, ::-1]}}], {{axis:-1|0|1}}), {{last:jnp.concatenate([last, first], -1)|last|first}}
         """,
         forms=["RNN"],
-        passes=["FuseRecurrent", "FoldReversals", "JoinDirections"],
+        passes=["FoldReversals", "JoinDirections"],
         excuses=_OPEN,
     ),
 ]

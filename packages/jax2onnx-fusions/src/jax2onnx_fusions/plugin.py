@@ -40,12 +40,11 @@ def jax2onnx_register(registry: _Registry) -> None:
     from jax2onnx_fusions.normalisation.fuse_rms_norm import FuseRmsNorm
     from jax2onnx_fusions.normalisation.fuse_softmax import FuseSoftmax
     from jax2onnx_fusions.recurrence.fold_reversals import FoldReversals
-    from jax2onnx_fusions.recurrence.fuse_recurrent import FuseRecurrent
     from jax2onnx_fusions.recurrence.join_directions import JoinDirections
     from jax2onnx_fusions.rotary.fuse_rotary_embedding import FuseRotaryEmbedding
 
     for graph_pass in (
         FuseMod, FuseRelu, FuseSilu, FuseSoftmax, FuseLayerNorm, FuseRmsNorm, FuseGelu, SelectExperts, SelectExpertTerms, SelectCapacitySlots,
-        BatchExpertProducts, FuseAttention, FuseRotaryEmbedding, HeadsAsRows, FuseRecurrent, FoldReversals, JoinDirections, FoldBatchNorm,
+        BatchExpertProducts, FuseAttention, FuseRotaryEmbedding, HeadsAsRows, FoldReversals, JoinDirections, FoldBatchNorm,
     ):  # fmt: skip
         registry.graph_pass(graph_pass)

@@ -42,7 +42,7 @@ cases = [
         "lstm",
         lambda x: _unrolled(hk.LSTM(4), x)[0],
         _X,
-        covers=("nn.rnn",),
+        covers=("haiku.static_unroll", "haiku.dynamic_unroll"),
         expect=expect_graph("LSTM -> Where", _NAN, match="exact"),
     ),
     layer_case(

@@ -21,10 +21,11 @@ _MODULES = (
     "linear",
     "normalization",
     "pooling",
-    "recurrent",
     "resizing",
     "time_distributed",
 )
+# Layers that are exported well without a composite.
+_OTHERS = ("recurrent",)
 
 
 @hookimpl
@@ -41,4 +42,6 @@ def jax2onnx_register(registry: Registry) -> None:
 def jax2onnx_testcases() -> list[Case]:
     """The cases of all layers. Keras chooses its backend when it is imported, which they do."""
     os.environ.setdefault("KERAS_BACKEND", "jax")
-    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_keras.{name}_cases").cases]
+    return [
+        case for name in (*_MODULES, *_OTHERS) for case in importlib.import_module(f"jax2onnx_keras.{name}_cases").cases
+    ]

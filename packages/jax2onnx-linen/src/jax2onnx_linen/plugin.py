@@ -21,8 +21,9 @@ _MODULES = (
     "linear",
     "normalization",
     "pooling",
-    "recurrent",
 )
+# Layers that are exported well without a composite.
+_OTHERS = ("recurrent",)
 
 
 @hookimpl
@@ -38,4 +39,6 @@ def jax2onnx_register(registry: Registry) -> None:
 @hookimpl
 def jax2onnx_testcases() -> list[Case]:
     """The cases of all layers."""
-    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_linen.{name}_cases").cases]
+    return [
+        case for name in (*_MODULES, *_OTHERS) for case in importlib.import_module(f"jax2onnx_linen.{name}_cases").cases
+    ]

@@ -12,7 +12,9 @@ JAX2ONNX_API = 1
 JAX2ONNX_LIBRARY = "flax.nnx"
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "recurrent", "training_flag")
+_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "training_flag")
+# Layers that are exported well without a composite.
+_OTHERS = ("recurrent",)
 
 
 @hookimpl
@@ -29,4 +31,6 @@ def jax2onnx_register(registry: Registry) -> None:
 @hookimpl
 def jax2onnx_testcases() -> list[Case]:
     """The cases of all layers."""
-    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_nnx.{name}_cases").cases]
+    return [
+        case for name in (*_MODULES, *_OTHERS) for case in importlib.import_module(f"jax2onnx_nnx.{name}_cases").cases
+    ]

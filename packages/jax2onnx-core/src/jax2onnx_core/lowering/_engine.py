@@ -25,7 +25,7 @@ from jax2onnx_core.lowering._constant_eval import evaluate_equation
 from jax2onnx_core.lowering._dispatch import Dispatcher
 from jax2onnx_core.lowering._functions import FunctionTable
 from jax2onnx_core.lowering._log import LoweringLog
-from jax2onnx_core.lowering._model_state import DimNotation, ModelState
+from jax2onnx_core.lowering._model_state import DimNotation, MadeBy, ModelState
 from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._results import accept_results
 from jax2onnx_core.lowering._scope import Scope
@@ -122,6 +122,9 @@ class Engine:
             raise
         except Exception as error:
             raise located(error, *self.lowered_by(ctx), self.place_of(eqn)) from error
+        for number, value in enumerate(results):
+            if not any(value is operand for operand in operands):
+                self.state.made_by.setdefault(value, MadeBy(eqn, number, operands))
         self.lowered(ctx, index, eqn, operands, results)
         return results
 

@@ -31,7 +31,6 @@ from jax2onnx_fusions.recurrence._reversals import (
     reversal_above,
     reversed_axis,
 )
-from jax2onnx_fusions.recurrence.fuse_recurrent import FuseRecurrent
 
 _OTHER = {"forward": "reverse", "reverse": "forward"}
 
@@ -49,7 +48,6 @@ class FoldReversals(GraphPass):
     """
 
     phase = Phase.LAY_OUT
-    after = (FuseRecurrent,)
     forms = "A recurrence in the other direction"
 
     def __init__(self, target: Target = standard_target) -> None:

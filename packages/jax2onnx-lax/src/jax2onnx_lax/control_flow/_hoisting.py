@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 import jax
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import is_drop_var, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
+from jax2onnx_lax.recurrence._called import CONTROL_FLOW, called_equations, is_batchable
 
 __all__ = ["Hoisted", "adds_weighted_products", "hoist"]
 
@@ -24,8 +25,6 @@ _MOST_ELEMENTS_PER_STEP = 2048
 _MOST_GROWTH = 4
 # A symbolic dimension counts as this number.
 _SYMBOLIC = 8
-# Under vmap they do more than once what they do once, or loop until the last element is done.
-_CONTROL_FLOW = frozenset({"while", "scan", "cond"})
 # They take rows of a table, which have no more elements than other operands of what is done with them.
 _LOOKUPS = frozenset({"gather", "dynamic_slice"})
 
@@ -102,7 +101,7 @@ def _is_weighted(equations: Sequence[Equation], term: Var, on_states: Collection
     found = _with_ancestors([made_by[term]], equations)
     own, _ = _parted(equations, found)
     largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=-1)
-    return all(map(_is_batchable, own)) and _elements(term.aval) <= largest
+    return all(map(is_batchable, own)) and _elements(term.aval) <= largest
 
 
 def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted:
@@ -237,7 +236,7 @@ def _before(
         reads = [v for v in eqn.invars if not is_literal(v) and v in on_slices]
         if id(eqn) in out or not reads or not all(v in ready for v in reads) or not _any_in(eqn.outvars, free):
             continue
-        if not _is_batchable(eqn) or not _is_small(eqn, reads):
+        if not is_batchable(eqn) or not _is_small(eqn, reads):
             continue
         small.append(eqn)
         ready.update(eqn.outvars)
@@ -254,7 +253,7 @@ def _sums_of_products(equations: Sequence[Equation], terms: set[Var], out: Colle
         ancestors = _with_ancestors([eqn], equations)
         own, others = _parted([one for one in equations if id(one) in ancestors], out)
         largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=0)
-        if all(_is_batchable(one) and all(_elements(v.aval) <= largest for v in one.outvars) for one in others):
+        if all(is_batchable(one) and all(_elements(v.aval) <= largest for v in one.outvars) for one in others):
             found |= ancestors
     return found
 
@@ -286,7 +285,7 @@ def _after(
     for eqn in reversed(equations):
         reads = [v for v in eqn.invars if not is_literal(v)]
         small = _multiplies_matrices(eqn) or _is_small(eqn, reads)
-        if _any_in(eqn.outvars, needed) or eqn.effects or not _is_batchable(eqn) or not small:
+        if _any_in(eqn.outvars, needed) or eqn.effects or not is_batchable(eqn) or not small:
             stays.add(id(eqn))
             needed.update(reads)
     behind = [eqn for eqn in equations if id(eqn) not in stays]
@@ -316,7 +315,7 @@ def _is_small(eqn: Equation, operands: Sequence[Var]) -> bool:
 
 def _looks_up(eqn: Equation) -> bool:
     """Whether an equation is, or calls, one that takes rows of a table."""
-    return eqn.primitive.name in _LOOKUPS or any(map(_looks_up, _called(eqn.params)))
+    return eqn.primitive.name in _LOOKUPS or any(map(_looks_up, called_equations(eqn)))
 
 
 def _elements(aval: Aval) -> int:
@@ -338,21 +337,9 @@ def _any_in(variables: Sequence[Var], among: Collection[Var]) -> bool:
 
 def _multiplies_matrices(eqn: Equation) -> bool:
     """Whether an equation is, or calls, a `dot_general`; loops and branches are left alone."""
-    if eqn.primitive.name == "dot_general" or eqn.primitive.name in _CONTROL_FLOW:
+    if eqn.primitive.name == "dot_general" or eqn.primitive.name in CONTROL_FLOW:
         return bool(eqn.primitive.name == "dot_general")
-    return any(map(_multiplies_matrices, _called(eqn.params)))
-
-
-def _is_batchable(eqn: Equation) -> bool:
-    """Whether an equation is worth to be computed for all steps at once: there are no loops and branches in it."""
-    if eqn.primitive.name in _CONTROL_FLOW or eqn.effects or draws_otherwise_if_batched(eqn):
-        return False
-    return all(map(_is_batchable, _called(eqn.params)))
-
-
-def _called(params: Mapping[str, object]) -> list[Equation]:
-    """The equations of the jaxprs among the params of an equation."""
-    return [e for value in params.values() if is_jaxpr(value) for e in open_jaxpr(value)[0].eqns]
+    return any(map(_multiplies_matrices, called_equations(eqn)))
 
 
 def _with_ancestors(roots: Sequence[Equation], equations: Sequence[Equation]) -> set[int]:

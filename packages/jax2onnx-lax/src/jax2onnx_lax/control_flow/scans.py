@@ -22,6 +22,7 @@ from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, c
 from jax2onnx_lax.integers._domain import Integers, fitted
 from jax2onnx_lax.integers._values import integers, set_integers
 from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
+from jax2onnx_lax.recurrence.cell_scans import cell_scan
 from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
 __all__ = ["composites", "rules"]
@@ -140,6 +141,15 @@ def scan_of_numbered_terms(
         return [init[k] + length if k in numbers else next(after) for k in range(num_carry)]
 
     return ctx.inline(jax.make_jaxpr(over_numbers)(*map(struct, ctx.avals_in)), *operands)
+
+
+@rules.lower("scan", physical=True)
+def scan_of_cells(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+) -> Sequence[Value]:
+    """A scan of a recurrent cell as the operator of it."""
+    num_consts, num_carry = scan_counts(params, len(operands))
+    return cell_scan(ctx, operands, jaxpr, num_consts, num_carry, length, reverse=reverse)
 
 
 @rules.lower("scan", physical=True)

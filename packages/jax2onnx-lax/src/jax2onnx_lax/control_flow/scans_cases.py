@@ -8,6 +8,7 @@ from jax import lax
 from jax2onnx_core import Case, expect_graph
 
 from jax2onnx_lax._case_helpers import at_most
+from jax2onnx_lax.recurrence import cell_scans_cases
 
 __all__ = ["cases"]
 
@@ -197,4 +198,5 @@ cases = [
          covers=("scan",), expect="Loop"),
     Case("scan_of_a_counter", lambda x: lax.scan(lambda i, _: (i + 1, i), 0, None, length=4)[1] + x, [("N", 4)],
          covers=("scan",), expect="Loop -> Cast -> Add"),
+    *cell_scans_cases.cases,
 ]  # fmt: skip

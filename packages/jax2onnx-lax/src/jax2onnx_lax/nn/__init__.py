@@ -19,6 +19,5 @@ MODULES = (
     "linear",
     "normalization",
     "pooling",
-    "recurrent",
     "reductions",
 )

@@ -1,4 +1,4 @@
-"""Recurrences that are linear in their state: scans that are computed for many steps at once."""
+"""Recurrences that are recognised in the steps of scans: cells that are operators, and states that are linear, computed for many steps at once."""
 
 from __future__ import annotations
 

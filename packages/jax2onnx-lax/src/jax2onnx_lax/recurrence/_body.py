@@ -11,19 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import is_drop_var, is_literal, open_jaxpr
 from jax2onnx_graph.arrays import Dtype
 
 from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._algebra import applied
+from jax2onnx_lax.recurrence._called import CALLS, called_jaxpr
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Term, Value, new_labels
 
 __all__ = ["Body", "state_value"]
 
-#: Equations that are calls of their jaxpr and nothing else.
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint"})
-_LOOPS = frozenset({"while", "scan", "cond"})
 _NONNEGATIVE = frozenset({"exp", "exp2", "logistic", "abs", "square"})
 
 
@@ -75,8 +73,8 @@ class Body:
         return state_value(state, value.shape, value.dtype, after=True)
 
     def _results(self, eqn: Equation, operands: list[Value], marks: Mapping[Var, State]) -> list[Value]:
-        inner = _called(eqn)
-        if inner is not None and (eqn.primitive.name in _CALLS or any(x.states for x in operands)):
+        inner = called_jaxpr(eqn)
+        if inner is not None and (eqn.primitive.name in CALLS or any(x.states for x in operands)):
             body, consts = open_jaxpr(inner)
             own = dict(zip(body.constvars, map(_constant, consts), strict=True))
             outside = {body.outvars[i]: marks[v] for i, v in enumerate(eqn.outvars) if v in marks and not is_literal(body.outvars[i])}  # fmt: skip
@@ -124,12 +122,6 @@ def _constant(array: PyTree) -> Value:
     )
 
 
-def _called(eqn: Equation) -> Jaxpr | None:
-    """The jaxpr that an equation calls once, with its last operands; None for others."""
-    found = [value for value in eqn.params.values() if is_jaxpr(value)]
-    return found[0] if len(found) == 1 and eqn.primitive.name not in _LOOPS else None
-
-
 def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
     """The results of an equation that is computed for all steps as it stands."""
     needs = frozenset[State]().union(*(x.all_states for x in operands))
@@ -167,7 +159,7 @@ def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:
         return all(x.nonnegative for x in operands)
     if name in ("select_n", "max"):
         return all(x.nonnegative for x in operands[name == "select_n" :])
-    inner = None if name in _LOOPS else _called(eqn)
+    inner = called_jaxpr(eqn)
     if inner is not None:
         body = open_jaxpr(inner)[0]
         made = {v: e for e in body.eqns for v in e.outvars if not is_drop_var(v)}

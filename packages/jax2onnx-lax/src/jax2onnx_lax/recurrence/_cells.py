@@ -8,17 +8,15 @@ import contextlib
 import dataclasses
 from collections.abc import Hashable, Iterator, Mapping
 
-from jax2onnx_fusions._reasons import UnreadableError
-from jax2onnx_fusions.recurrence._affine import Affine, Leaf
-from jax2onnx_fusions.recurrence._formulas import Atom, Formula, Monomial
-from jax2onnx_fusions.recurrence._scan_body import ScanBody
+from jax2onnx_lax.recurrence._affine import Affine, Leaf
+from jax2onnx_lax.recurrence._cell_bodies import CellBody
+from jax2onnx_lax.recurrence._errors import UnsuitableError
+from jax2onnx_lax.recurrence._formulas import ONE, Atom, Formula, Monomial
 
 _USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
 #: A polynomial in activations with numbers for coefficients.
 _Numbers = Mapping[Monomial, float]
-
-_ONE: Monomial = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,15 +44,15 @@ class Cell:
         return None if self.activations == _USUAL[self.op_type] else self.activations
 
 
-def cells(body: ScanBody) -> Iterator[Cell]:
+def cells(body: CellBody) -> Iterator[Cell]:
     """All cells that the body is."""
     candidates = {1: [_simple(body), _gru(body)], 2: [_lstm(body, 0, 1), _lstm(body, 1, 0)]}
     for found in candidates.get(len(body.before), []):
-        with contextlib.suppress(UnreadableError):  # it is not this cell, but may be another
+        with contextlib.suppress(UnsuitableError):  # it is not this cell, but may be another
             yield from found
 
 
-def _lstm(body: ScanBody, hidden: int, cell: int) -> Iterator[Cell]:
+def _lstm(body: CellBody, hidden: int, cell: int) -> Iterator[Cell]:
     """c ← f·c + i·g; h ← o·tanh(c)."""
     after = body.after[cell]
     kept, new = _parts(after, body.before[cell])
@@ -68,14 +66,14 @@ def _lstm(body: ScanBody, hidden: int, cell: int) -> Iterator[Cell]:
                 yield Cell("LSTM", names, (hidden, cell), (gate, out, forget, argument))
 
 
-def _simple(body: ScanBody) -> Iterator[Cell]:
+def _simple(body: CellBody) -> Iterator[Cell]:
     """h ← tanh(n)."""
     atom = _single(_only_numbers(body.after[0]))
     if atom is not None and atom.argument.affine is not None:
         yield Cell("RNN", (atom.op_type,), (0,), (atom.argument.affine,))
 
 
-def _gru(body: ScanBody) -> Iterator[Cell]:
+def _gru(body: CellBody) -> Iterator[Cell]:
     """h ← (1 - z)·n + z·h."""
     kept, new = _parts(body.after[0], body.before[0])
     update = _gate(kept)
@@ -86,7 +84,7 @@ def _gru(body: ScanBody) -> Iterator[Cell]:
             yield from _reset_after(body, names, update, candidate.argument)
 
 
-def _reset_before(body: ScanBody, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
+def _reset_before(body: CellBody, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
     """The recurrent weights multiply r·h in the argument of the candidate."""
     if argument.affine is None:
         return
@@ -97,9 +95,9 @@ def _reset_before(body: ScanBody, names: tuple[str, ...], update: Affine, argume
                 yield Cell("GRU", names, (0,), (update, reset, argument.affine), gated=gated)
 
 
-def _reset_after(body: ScanBody, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
+def _reset_after(body: CellBody, names: tuple[str, ...], update: Affine, argument: Formula) -> Iterator[Cell]:
     """r multiplies a product with the recurrent weights in the argument of the candidate."""
-    plain = argument.terms.get(_ONE)
+    plain = argument.terms.get(ONE)
     for monomial, inner in argument.terms.items():
         reset = _gate({monomial: 1.0})
         if plain is not None and reset is not None and len(argument.terms) == 2:
@@ -112,7 +110,7 @@ def _parts(formula: Formula, state: Leaf) -> tuple[_Numbers, _Numbers]:
     for monomial, coefficient in formula.terms.items():
         multiple, number = coefficient.multiple_of(state), coefficient.number()
         if multiple is None and number is None:
-            raise UnreadableError("activations are multiplied with something that is neither the state nor a number")
+            raise UnsuitableError("activations are multiplied with something that is neither the state nor a number")
         if multiple is not None:
             parts[0][monomial] = multiple
         elif number is not None:
@@ -126,22 +124,22 @@ def _only_numbers(formula: Formula) -> _Numbers:
         monomial: number for monomial, affine in formula.terms.items() if (number := affine.number()) is not None
     }
     if len(numbers) < len(formula.terms):
-        raise UnreadableError("activations are multiplied with something that is not a number")
+        raise UnsuitableError("activations are multiplied with something that is not a number")
     return numbers
 
 
 def _single(numbers: _Numbers) -> Atom | None:
     """The activation that a polynomial is."""
-    ((monomial, number),) = numbers.items() if len(numbers) == 1 else [(_ONE, 0.0)]
+    ((monomial, number),) = numbers.items() if len(numbers) == 1 else [(ONE, 0.0)]
     atoms = [atom for atom, power in monomial if power == 1]
     return atoms[0] if number == 1 and len(monomial) == len(atoms) == 1 else None
 
 
 def _gate(numbers: _Numbers) -> Affine | None:
     """x where the polynomial is σ(x), which 1 - σ(-x) is too."""
-    rest = {monomial: number for monomial, number in numbers.items() if monomial != _ONE}
-    sign = 1 if _ONE not in numbers else -1
-    if numbers.get(_ONE, 1) != 1:
+    rest = {monomial: number for monomial, number in numbers.items() if monomial != ONE}
+    sign = 1 if ONE not in numbers else -1
+    if numbers.get(ONE, 1) != 1:
         return None
     atom = _single({monomial: number * sign for monomial, number in rest.items()})
     if atom is None or atom.op_type != "Sigmoid" or atom.argument.affine is None:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 
 import numpy as np
-from jax2onnx_graph import ir
+from jax2onnx_core import Value
 
-from jax2onnx_fusions._reasons import UnreadableError
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 #: The batch axes that each axis of an array runs over: none for an axis of features, several where axes were merged.
 Batch = tuple[tuple[str, ...], ...]
@@ -21,19 +21,26 @@ Batch = tuple[tuple[str, ...], ...]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Leaf:
-    """Numbers of which each row of the batch has `width`."""
+    """Numbers of which each row of the batch has `width`.
+
+    Attributes:
+      value: what they are.
+      width: how many.
+      reason: why they are no formula of others; empty where they are given.
+    """
 
     value: Hashable
     width: int
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Product:
-    """The products of the rows `operand` [n] with the columns of a constant matrix [n, columns], which `weight` holds."""
+    """The products of the rows `operand` [n] with the columns of a constant matrix [n, columns], made from `weights`."""
 
     operand: Affine
     matrix: Array
-    weight: ir.Value
+    weights: frozenset[Value]
 
     def rows(self, columns: Array) -> dict[Hashable, Array]:
         """The matrix from the row of each leaf to these columns."""
@@ -81,12 +88,12 @@ class Affine:
     terms: tuple[Term, ...]
     bias: Array
     batch: Batch
-    biases: frozenset[ir.Value] = frozenset()
+    biases: frozenset[Value] = frozenset()
 
     @classmethod
-    def constant(cls, value: ir.Value, array: Array) -> Affine:
-        """The same numbers in every row: the `array` that `value` holds."""
-        return cls((), array, ((),) * array.ndim, frozenset([value] if array.size > 1 else ()))
+    def constant(cls, array: Array, sources: frozenset[Value] = frozenset()) -> Affine:
+        """The same numbers in every row, made from constants of the model."""
+        return cls((), array, ((),) * array.ndim, sources if array.size > 1 else frozenset())
 
     @classmethod
     def row(cls, leaf: Leaf, batch: Batch, axis: int) -> Affine:
@@ -130,6 +137,16 @@ class Affine:
         return Affine(terms, self.bias * factor, self.batch, self.biases)
 
     @property
+    def array(self) -> Array | None:
+        """The numbers, if they are the same in every row of every batch."""
+        return None if self.terms or any(self.batch) else self.bias
+
+    @property
+    def leaves(self) -> set[Hashable]:
+        """The leaves on which the elements depend."""
+        return {leaf for term in self.terms for leaf in _leaves(term)}
+
+    @property
     def is_zero(self) -> bool:
         """Whether it is 0 whatever the rows are."""
         return not self.terms and not self.bias.any()
@@ -149,21 +166,21 @@ class Affine:
         is_it = self.shape == shape and np.array_equal(term.columns.reshape(-1), in_order)
         return float(first) if is_it and bool((term.scale == first).all()) else None
 
-    def weights(self, leaf: Hashable) -> set[ir.Value]:
+    def weights(self, leaf: Hashable) -> set[Value]:
         """The constants that `matrices` takes the matrix of a leaf from."""
         products = [term.source for term in self.terms if isinstance(term.source, Product)]
-        return {p.weight for p in products if any(leaf in _leaves(t) for t in p.operand.terms)}
+        return {w for p in products if leaf in p.operand.leaves for w in p.weights}
 
     def matrices(self) -> dict[Hashable, Array]:
         """The matrices [width, features] that the leaves are multiplied with.
 
         Raises:
-          UnreadableError: a leaf is added itself.
+          UnsuitableError: a leaf is added itself.
         """
         result: dict[Hashable, Array] = {}
         for term in self.terms:
             if isinstance(term.source, Leaf):
-                raise UnreadableError("a state or an input is added to a gate without weights")
+                raise UnsuitableError(term.source.reason or "a state or an input is added to a gate without weights")
             scale = term.scale.reshape(-1)
             for leaf, matrix in term.source.rows(term.columns.reshape(-1)).items():
                 scaled = matrix if (scale == 1).all() else matrix * scale.astype(matrix.dtype)
@@ -175,7 +192,7 @@ def _leaves(term: Term) -> set[Hashable]:
     """The leaves on which a term depends."""
     if isinstance(term.source, Leaf):
         return {term.source.value}
-    return {leaf for inner in term.source.operand.terms for leaf in _leaves(inner)}
+    return term.source.operand.leaves
 
 
 def common_frame(a: Affine, b: Affine) -> tuple[Batch, tuple[int, ...]]:
@@ -187,9 +204,9 @@ def common_frame(a: Affine, b: Affine) -> tuple[Batch, tuple[int, ...]]:
     batch, shape = [], []
     for (over, size), (other, other_size) in axes:
         if over != other and (other or other_size > 1) and (over or size > 1):
-            raise UnreadableError("its step combines features with batches")
+            raise UnsuitableError("its step combines features with batches")
         if size != other_size and 1 not in (size, other_size):
-            raise UnreadableError("its step combines arrays of different sizes")
+            raise UnsuitableError("its step combines arrays of different sizes")
         batch.append(over or other)
         shape.append(max(size, other_size))
     return tuple(batch), tuple(shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax2onnx_graph.arrays import Array
 
-__all__ = ["Atom", "Formula", "Monomial"]
+__all__ = ["ONE", "Atom", "Formula", "Monomial"]
 
 import dataclasses
 from collections import Counter
@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from jax2onnx_fusions._reasons import UnreadableError
-from jax2onnx_fusions.recurrence._affine import Affine, Batch, common_frame
+from jax2onnx_lax.recurrence._affine import Affine, Batch, common_frame
+from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 _MOST_TERMS = 16
 
@@ -30,7 +30,8 @@ class Atom:
 #: A product of activations: pairs of one and its power. The empty product is 1.
 Monomial = frozenset[tuple[Atom, int]]
 
-_ONE: Monomial = frozenset()
+#: The empty product.
+ONE: Monomial = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Formula:
     @classmethod
     def from_affine(cls, affine: Affine) -> Formula:
         """A formula without activations."""
-        return cls({_ONE: affine})
+        return cls({ONE: affine})
 
     @classmethod
     def activation(cls, op_type: str, argument: Formula) -> Formula:
@@ -73,7 +74,14 @@ class Formula:
     @property
     def affine(self) -> Affine | None:
         """The formula, if it has no activations."""
-        return self.terms[_ONE] if set(self.terms) == {_ONE} else None
+        return self.terms[ONE] if set(self.terms) == {ONE} else None
+
+    @cached_property
+    def leaves(self) -> frozenset[Hashable]:
+        """The leaves on which the elements depend."""
+        atoms = [atom for monomial in self.terms for atom, _ in monomial]
+        own = [leaf for affine in self.terms.values() for leaf in affine.leaves]
+        return frozenset(own).union(*(atom.argument.leaves for atom in atoms))
 
     def arranged(self, change: Callable[[Array], Array], batch: Batch) -> Formula:
         """The same elements in another order or shape: `change` rearranges an array."""
@@ -108,16 +116,16 @@ class Formula:
                 product = _product(affine, other_affine)
                 terms[both] = terms[both] + product if both in terms else product
         if len(terms) > _MOST_TERMS:
-            raise UnreadableError("its step is a sum of too many products")
+            raise UnsuitableError("its step is a sum of too many products")
         return _without_zeros(terms)
 
 
 def _product(a: Affine, b: Affine) -> Affine:
     if a.terms and b.terms:
-        raise UnreadableError("states or inputs are multiplied with each other")
+        raise UnsuitableError("states or inputs are multiplied with each other")
     return a * b.bias if a.terms else b * a.bias
 
 
 def _without_zeros(terms: Mapping[Monomial, Affine]) -> Formula:
     kept = {monomial: affine for monomial, affine in terms.items() if not affine.is_zero}
-    return Formula(kept or {_ONE: next(iter(terms.values()))})
+    return Formula(kept or {ONE: next(iter(terms.values()))})

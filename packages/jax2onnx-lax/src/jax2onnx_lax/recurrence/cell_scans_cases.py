@@ -1,11 +1,11 @@
-"""Cases of `recurrent`."""
+"""Cases of `cell_scan`, among those of scans."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax2onnx_core import Call, Case, bind_composite, expect_graph
+from jax2onnx_core import Case, expect_graph
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax._case_helpers import ASSUME_FINITE
@@ -38,15 +38,8 @@ def _lstm(x: jax.Array, h: jax.Array, c: jax.Array) -> tuple[jax.Array, _State]:
         hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
         return (hidden, cell), hidden
 
-    def original() -> tuple[jax.Array, _State]:
-        last, y = lax.scan(step, (h, c), x.swapaxes(0, 1))
-        return y.swapaxes(0, 1), last
-
-    call = Call(
-        x, [kernel], [recurrent], [bias], [other], [h, c], operator="LSTM", gates="igfo", states="hc", results="yhc",
-        reverse=False, time_major=False,
-    )  # fmt: skip
-    return bind_composite("nn.rnn", call, original)
+    last, y = lax.scan(step, (h, c), x.swapaxes(0, 1))
+    return y.swapaxes(0, 1), last
 
 
 def _gru(x: jax.Array) -> jax.Array:
@@ -61,15 +54,7 @@ def _gru(x: jax.Array) -> jax.Array:
         h = (1 - z) * n + z * h
         return h, h
 
-    def original() -> jax.Array:
-        first = jnp.zeros((x.shape[1], _HIDDEN), x.dtype)
-        return lax.scan(step, first, x, reverse=True)[1]
-
-    call = Call(
-        x, kernels, recurrents, biases, [], [], operator="GRU", gates="zrn", states="h", results="y", reverse=True,
-        time_major=True,
-    )  # fmt: skip
-    return bind_composite("nn.rnn", call, original)
+    return lax.scan(step, jnp.zeros((x.shape[1], _HIDDEN), x.dtype), x, reverse=True)[1]
 
 
 def _rnn(x: jax.Array) -> jax.Array:
@@ -81,40 +66,36 @@ def _rnn(x: jax.Array) -> jax.Array:
         h = jax.nn.relu(row @ kernel + bias + h @ recurrent + other)
         return h, h
 
-    call = Call(
-        x, [kernel], [recurrent], [bias], [other], [first], operator="RNN", gates="n", states="h", results="y",
-        reverse=False, time_major=True, activation="Relu",
-    )  # fmt: skip
-    return bind_composite("nn.rnn", call, lambda: lax.scan(step, first, x)[1])
+    return lax.scan(step, first, x)[1]
 
 
 cases = [
     Case(
-        "nn_rnn_lstm",
+        "scan_of_an_lstm",
         _lstm,
         [("B", "T", _INPUTS), ("B", _HIDDEN), ("B", _HIDDEN)],
-        covers=("nn.rnn",),
+        covers=("scan",),
         expect=expect_graph("Transpose -> LSTM", counts={"LSTM": 1}, absent=["Scan", "Loop"]),
     ),
     Case(
-        "nn_rnn_gru_reversed",
+        "scan_of_a_gru_reversed",
         _gru,
         [("T", "B", _INPUTS)],
-        covers=("nn.rnn",),
+        covers=("scan",),
         expect=expect_graph("GRU -> Where", _NAN, match="exact", attrs={"GRU": {"direction": "reverse"}}),
     ),
     Case(
-        "nn_rnn_of_relu",
+        "scan_of_an_rnn_of_relu",
         _rnn,
         [("T", "B", _INPUTS)],
-        covers=("nn.rnn",),
+        covers=("scan",),
         expect=expect_graph("RNN -> Where", _NAN, match="exact", attrs={"RNN": {"activations": ["Relu"]}}),
     ),
     Case(
-        "nn_rnn_of_finite",
+        "scan_of_a_finite_rnn",
         _rnn,
         [("T", "B", _INPUTS)],
-        covers=("nn.rnn",),
+        covers=("scan",),
         expect="RNN -> Squeeze",
         options=ASSUME_FINITE,
     ),

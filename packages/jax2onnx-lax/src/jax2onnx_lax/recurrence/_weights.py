@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["Weights", "weights_of"]
-
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
-from jax2onnx_graph import ir
+from jax2onnx_core import Value
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.facts.values import dims_of
 
-from jax2onnx_fusions._reasons import UnreadableError
-from jax2onnx_fusions.recurrence._cells import Cell
-from jax2onnx_fusions.recurrence._scan_body import ScanBody, ScannedTensor
+from jax2onnx_lax.recurrence._cell_bodies import CellBody, ScannedTensor
+from jax2onnx_lax.recurrence._cells import Cell
+from jax2onnx_lax.recurrence._errors import UnsuitableError
+
+__all__ = ["Weights", "weights_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,32 +28,30 @@ class Weights:
 
     sequence: ScannedTensor
     arrays: tuple[Array, Array, Array]
-    sources: Sequence[Sequence[ir.Value]]
+    sources: Sequence[Sequence[Value]]
 
 
-def weights_of(cell: Cell, body: ScanBody) -> Weights:
+def weights_of(cell: Cell, body: CellBody) -> Weights:
     """The weights of the operator that computes `cell`.
 
     Raises:
-      UnreadableError: the gates depend on something else than one input and the hidden state.
+      UnsuitableError: the gates depend on something else than one input and the hidden state.
     """
     hidden = body.before[cell.states[0]].value
     gates = _matrices(cell, hidden)
     others = {leaf for gate in gates for leaf in gate} - {hidden}
     found = [tensor for key, tensor in body.inputs.items() if key in others]
-    if len(found) != 1 or len(others) != 1 or found[0].value.dtype is None:
-        raise UnreadableError("the gates depend on something else than one input and the hidden state")
-    (sequence,), dtype = found, found[0].value.dtype.numpy()
-    width = (dims_of(sequence.value) or ())[sequence.perm[-1]]
-    assert isinstance(width, int)
+    if len(found) != 1 or len(others) != 1:
+        raise UnsuitableError("the gates depend on something else than one input and the hidden state")
+    (sequence,) = found
     w, r = (
-        _stacked([gate.get(leaf) for gate in gates], np.zeros((rows, body.width), dtype))
-        for leaf, rows in ((sequence.key, width), (hidden, body.width))
+        _stacked([gate.get(leaf) for gate in gates], np.zeros((rows, body.width), body.dtype))
+        for leaf, rows in ((sequence.key, sequence.width), (hidden, body.width))
     )
     biases = [*(gate.bias for gate in cell.gates), *[np.zeros(body.width)] * len(gates)]
     if cell.inner is not None:
         biases[-1] = cell.inner.bias
-    b = np.concatenate([bias.reshape(-1) for bias in biases])[None].astype(dtype)
+    b = np.concatenate([bias.reshape(-1) for bias in biases])[None].astype(body.dtype)
     return Weights(sequence, (w, r, b), _sources(cell, sequence.key, hidden))
 
 
@@ -66,7 +63,7 @@ def _matrices(cell: Cell, hidden: Hashable) -> list[dict[Hashable, Array]]:
     if cell.inner is not None:
         inner = cell.inner.matrices()
         if set(inner) != {hidden} or hidden in gates[-1]:
-            raise UnreadableError("the reset gate multiplies something else than a product of the hidden state")
+            raise UnsuitableError("the reset gate multiplies something else than a product of the hidden state")
         gates[-1] = {**gates[-1], **inner}
     return gates
 
@@ -74,7 +71,7 @@ def _matrices(cell: Cell, hidden: Hashable) -> list[dict[Hashable, Array]]:
 def _moved(gate: Mapping[Hashable, Array], gated: Hashable, hidden: Hashable) -> dict[Hashable, Array]:
     """The matrices of a candidate, with that of r·h instead of that of h."""
     if hidden in gate:
-        raise UnreadableError("the candidate depends on the hidden state with and without the reset gate")
+        raise UnsuitableError("the candidate depends on the hidden state with and without the reset gate")
     return {hidden if leaf == gated else leaf: matrix for leaf, matrix in gate.items()}
 
 
@@ -84,7 +81,7 @@ def _stacked(matrices: Iterable[Array | None], zeros: Array) -> Array:
     return np.ascontiguousarray(whole.T, zeros.dtype)[None]
 
 
-def _sources(cell: Cell, row: Hashable, hidden: Hashable) -> list[list[ir.Value]]:
+def _sources(cell: Cell, row: Hashable, hidden: Hashable) -> list[list[Value]]:
     """The constants that each of the weights was made from."""
     parts = [*cell.gates, *([] if cell.inner is None else [cell.inner])]
     leaves = ([row], [hidden, *([] if cell.gated is None else [cell.gated])])

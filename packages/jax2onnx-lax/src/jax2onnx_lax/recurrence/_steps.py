@@ -1,0 +1,128 @@
+"""`Steps`: the body of a scan as one list of equations, any part of which can be computed for all steps at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+import jax
+from jax2onnx_core import Dim, Jaxpr
+from jax2onnx_core.jax_types import Atom, Equation, Var
+from jax2onnx_core.jaxprs import is_literal, open_jaxpr, struct
+
+from jax2onnx_lax._compat import bind_equation
+from jax2onnx_lax.recurrence._called import CALLS, called_jaxpr, is_batchable
+from jax2onnx_lax.recurrence._errors import UnsuitableError
+
+__all__ = ["Steps"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """The body of a scan.
+
+    Attributes:
+      constants: its constant variables, with their arrays.
+      consts, carry, rows: its input variables; those of the carry that no step changes are constants.
+      equations: its equations; those that call others with the carry are replaced by what they call.
+      new_carry, results: its result variables, which may be literals.
+      given: the places of the constants and of the carry among the operands.
+      on_carry: the variables that depend on the carry.
+    """
+
+    constants: Mapping[Var, jax.Array]
+    consts: Sequence[Var]
+    carry: Sequence[Var]
+    rows: Sequence[Var]
+    equations: Sequence[Equation]
+    new_carry: Sequence[Atom]
+    results: Sequence[Atom]
+    on_carry: Collection[Var]
+    given: tuple[Sequence[int], Sequence[int]]
+
+    @staticmethod
+    def of(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> Steps:
+        """The steps of a body.
+
+        Args:
+          jaxpr: the body.
+          num_consts: the number of its operands that are constants; they come first.
+          num_carry: the number of operands that are the carry, and of results that are the next one.
+        """
+        first, last = num_consts, num_consts + num_carry
+        inner, arrays = open_jaxpr(jaxpr)
+        if any(_is_call(eqn, _dependents(inner.eqns, inner.invars[first:last])) for eqn in inner.eqns):
+            traced = jax.make_jaxpr(lambda *xs: _evaluated(jaxpr, xs, range(first, last)))
+            inner, arrays = open_jaxpr(traced(*(struct(v.aval) for v in inner.invars)))
+        invars, outvars = inner.invars, inner.outvars
+        changed = [k for k in range(num_carry) if invars[first + k] is not outvars[k]]
+        places = [i for i in range(last) if i - first not in changed], [first + k for k in changed]
+        carry = [invars[i] for i in places[1]]
+        return Steps(
+            dict(zip(inner.constvars, arrays, strict=True)), [invars[i] for i in places[0]], carry, invars[last:], inner.eqns,
+            [outvars[k] for k in changed], outvars[num_carry:], _dependents(inner.eqns, carry), places,
+        )  # fmt: skip
+
+    def for_all_steps(self, wanted: Sequence[Atom], given: Sequence[Var], length: Dim) -> Jaxpr:
+        """A jaxpr from the constants and from `given` variables in all steps, `[length, …]`, to `wanted` ones in all steps.
+
+        Raises:
+          UnsuitableError: the wanted variables depend on more than these, or are not computed for all steps at once.
+        """
+        known, needed = {*self.constants, *self.consts, *given}, {v for v in wanted if not is_literal(v)}
+        equations = []
+        for eqn in reversed(self.equations):
+            if any(v in needed - known for v in eqn.outvars):
+                equations.append(eqn)
+                needed.update(v for v in eqn.invars if not is_literal(v))
+        if needed.intersection({*self.carry, *self.rows} - known):
+            raise UnsuitableError("it collects something else than the hidden state")
+        if not all(map(is_batchable, equations)):
+            raise UnsuitableError("what it collects is not computed for all steps at once")
+
+        def one_step(consts: Sequence[jax.Array], rows: Sequence[jax.Array]) -> list[jax.Array]:
+            env = {**self.constants, **dict(zip([*self.consts, *given], [*consts, *rows], strict=True))}
+            for eqn in reversed(equations):
+                env.update(zip(eqn.outvars, bind_equation(eqn, [_value(v, env) for v in eqn.invars]), strict=True))
+            return [_value(v, env) for v in wanted]
+
+        stacks = [jax.ShapeDtypeStruct((length, *v.aval.shape), v.aval.dtype) for v in given]
+        batched = jax.vmap(one_step, (None, 0), axis_size=length)
+        return jax.make_jaxpr(lambda *xs: batched(xs[: len(self.consts)], xs[len(self.consts) :]))(
+            *(struct(v.aval) for v in self.consts), *stacks
+        )
+
+
+def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Var]:
+    """The variables `sources` and all that are computed from them."""
+    found = set(sources)
+    for eqn in equations:
+        if any(v in found for v in eqn.invars if not is_literal(v)):
+            found.update(eqn.outvars)
+    return found
+
+
+def _is_call(eqn: Equation, on_carry: Collection[Var]) -> bool:
+    return eqn.primitive.name in CALLS and any(v in on_carry for v in eqn.invars if not is_literal(v))
+
+
+def _evaluated(jaxpr: Jaxpr, operands: Sequence[jax.Array], carry: Collection[int]) -> list[jax.Array]:
+    """The results of a jaxpr, without the calls of what depends on these of its operands."""
+    inner, consts = open_jaxpr(jaxpr)
+    on_carry = _dependents(inner.eqns, [inner.invars[i] for i in carry])
+    env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
+    for eqn in inner.eqns:
+        values = [_value(v, env) for v in eqn.invars]
+        called = called_jaxpr(eqn) if _is_call(eqn, on_carry) else None
+        if called is None:
+            results = bind_equation(eqn, values)
+        else:
+            places = [i for i, v in enumerate(eqn.invars) if not is_literal(v) and v in on_carry]
+            results = _evaluated(called, values, places)
+        env.update(zip(eqn.outvars, results, strict=True))
+    return [_value(v, env) for v in inner.outvars]
+
+
+def _value(atom: Atom, env: Mapping[Var, jax.Array]) -> jax.Array:
+    value: jax.Array = atom.val if is_literal(atom) else env[atom]
+    return value
