@@ -37,7 +37,7 @@ def fitting_reshapes(jaxpr: Jaxpr, symbols: Symbols) -> dict[str, str]:
       SymbolError: a reshape fits at no size.
     """
     found: dict[str, str] = {}
-    for (operand, result), equations in _reshapes(jaxpr).items():
+    for (operand, result), equations in _reshapes(jaxpr).items() if symbols.known else ():
         left, right = math.prod(operand), math.prod(result)
         if is_static(left - right) or not symbols.known.issuperset(symbols.names([left, right])):
             continue
@@ -56,7 +56,9 @@ def _reshapes(jaxpr: Jaxpr) -> dict[tuple[Dims, Dims], Sequence[Equation]]:
 
     def visit(jaxpr: Jaxpr, calls: Sequence[Equation]) -> None:
         for eqn in open_jaxpr(jaxpr)[0].eqns:
-            if _compat.is_reshape(eqn) and not all(map(is_static, (*eqn.invars[0].aval.shape, *eqn.outvars[0].aval.shape))):
+            if _compat.is_reshape(eqn) and not all(
+                map(is_static, (*eqn.invars[0].aval.shape, *eqn.outvars[0].aval.shape))
+            ):
                 found.setdefault((eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape), (*calls, eqn))
             for inner in _jaxprs(eqn):
                 if id(inner) not in seen:

@@ -39,7 +39,9 @@ class NodeIndex:
     def nodes(self, graph: ir.Graph, operators: Collection[str]) -> Sequence[ir.Node]:
         """The nodes of a graph, without those of its subgraphs, that have one of some operators, in order."""
         by_operator = self._nodes[graph]
-        return [node for _, node in sorted(itertools.chain(*(by_operator[op] for op in by_operator if op in operators)))]
+        return [
+            node for _, node in sorted(itertools.chain(*(by_operator[op] for op in by_operator if op in operators)))
+        ]
 
     @staticmethod
     def of(model: ir.Model) -> NodeIndex | None:

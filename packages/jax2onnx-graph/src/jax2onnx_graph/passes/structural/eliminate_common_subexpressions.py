@@ -88,9 +88,9 @@ def node_key(node: ir.Node, operands: Iterable[Hashable]) -> Hashable | None:
     for attribute in attributes:
         if attribute.type in _GRAPHS:
             return None
-        if attribute.type is ir.AttributeType.TENSOR and attribute.value is not None:
-            if attribute.as_tensor().size > _MOST_ELEMENTS:
-                return None
+        is_tensor = attribute.type is ir.AttributeType.TENSOR and attribute.value is not None
+        if is_tensor and attribute.as_tensor().size > _MOST_ELEMENTS:
+            return None
     return _NodeKey(node, operands, attributes)
 
 
