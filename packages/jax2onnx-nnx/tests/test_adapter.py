@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
+from jax2onnx_nnx._adapter import _parts
 
 
 class Inner(nnx.Module):
@@ -71,3 +72,28 @@ def test_training_and_evaluation_are_respected():
     program = to_onnx(net, [("B", 4)])
     program.verify()
     assert {node.op_type for node in program.model.graph} <= {"Mul", "Add", "Identity"}
+
+
+class _Inner(nnx.Module):
+    def __init__(self, shared: nnx.Linear) -> None:
+        self.held = nnx.data({"first": nnx.Dropout(0.1), "rest": (shared, nnx.Linear(2, 2, rngs=nnx.Rngs(1)))})
+        self.array = jax.numpy.ones(3)
+
+
+class _Outer(nnx.Module):
+    def __init__(self) -> None:
+        rngs = nnx.Rngs(0)
+        shared = nnx.Linear(2, 2, rngs=rngs)
+        self.z = shared
+        self.layers = nnx.List([*(nnx.Linear(2, 2, rngs=rngs) for _ in range(11)), _Inner(shared)])
+        self.named = nnx.Dict(b=nnx.Linear(2, 2, rngs=rngs), a=shared)
+        self.stack = nnx.Sequential(shared, nnx.relu, nnx.Dropout(0.5, rngs=rngs))
+
+
+def test_parts_of_a_module_and_their_paths_are_those_that_flax_walks_over():
+    module = _Outer()
+    found = dict(_parts(module))
+    for expected in (dict(nnx.iter_modules(module)), dict(nnx.to_flat_state(nnx.state(module)))):
+        assert all(type(found[path]) is type(part) for path, part in expected.items())
+    modules = {path: id(part) for path, part in found.items() if isinstance(part, nnx.Module)}
+    assert modules == {path: id(part) for path, part in nnx.iter_modules(module)}

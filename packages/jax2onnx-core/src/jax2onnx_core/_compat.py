@@ -69,6 +69,7 @@ __all__ = [
     "dim_expression",
     "divided",
     "eval_jaxpr",
+    "has_mesh",
     "in_no_mesh",
     "inconclusive_dimension_error",
     "is_checkify_effect",
@@ -642,7 +643,12 @@ def without_mesh() -> Iterator[None]:
 
 def on_a_mesh(eqn: Equation) -> bool:
     """Whether an equation, or one of its results, knows of a mesh of devices."""
-    return not eqn.ctx.cur_abstract_mesh.empty or any(_has_mesh(v.aval) for v in (*eqn.invars, *eqn.outvars))
+    return not eqn.ctx.cur_abstract_mesh.empty or any(map(has_mesh, eqn.outvars))
+
+
+def has_mesh(atom: Atom) -> bool:
+    """Whether the type of a variable knows of a mesh of devices."""
+    return _has_mesh(atom.aval)
 
 
 def _has_mesh(aval: object) -> bool:

@@ -46,11 +46,12 @@ def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> No
     """
     opset = opset_of(model)
     if not keep_opset:
-        floor = target.opsets[0]
         types = {value.dtype for value in all_values(model)}
-        opset = max(
-            [floor, *map(first_opset, types), *(_needed_opset(node, opset, target) for node in all_nodes(model))]
-        )
+        needed = max([target.opsets[0], *map(first_opset, types)])
+        for node in all_nodes(model):
+            if needed < opset:
+                needed = _needed_opset(node, opset, needed, target)
+        opset = needed
     roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
     for root in roots:
         root.opset_imports[""] = opset
@@ -83,7 +84,9 @@ def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
     opset = opset_of(model)
     needing: dict[int, dict[str, list[ir.Node]]] = {}
     for node in all_nodes(model):
-        needing.setdefault(_needed_opset(node, opset, target), {}).setdefault(node.op_type, []).append(node)
+        needing.setdefault(_needed_opset(node, opset, target.opsets[0], target), {}).setdefault(
+            node.op_type, []
+        ).append(node)
     for needed in sorted(needing, reverse=True):
         if needed > target.opsets[0]:
             yield f"below opset {needed} without: " + ", ".join(
@@ -91,10 +94,9 @@ def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
             )
 
 
-def _needed_opset(node: ir.Node, opset: int, target: Target) -> int:
-    """The lowest opset, of those that the target runs, at which a node means the same and runs as well as at `opset`."""
-    lowest = target.opsets[0]
-    if node.domain or (_is_unchanged(node, opset, lowest) and target.runs_as_well(node, opset, lowest)):
+def _needed_opset(node: ir.Node, opset: int, lowest: int, target: Target) -> int:
+    """The lowest opset from `lowest` on at which a node means the same and runs as well as at `opset`."""
+    if node.domain or (_means_the_same(node, opset, lowest) and target.runs_as_well(node, opset, lowest)):
         return lowest
     while opset > lowest:
         if not (_means_the_same(node, opset, opset - 1) and target.runs_as_well(node, opset, opset - 1)):
@@ -103,20 +105,14 @@ def _needed_opset(node: ir.Node, opset: int, target: Target) -> int:
     return opset
 
 
-def _is_unchanged(node: ir.Node, opset: int, lower: int) -> bool:
-    """Whether the standard defines an operator at a lower opset by the same schema."""
-    schema = schema_of(node.op_type, opset)
-    return schema is not None and schema.since_version <= lower
-
-
 def _means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
-    """Whether a standard node has the same meaning at the opset before."""
-    if _is_unchanged(node, opset, lower):
-        return True
+    """Whether a standard node has the same meaning at a lower opset."""
     schema = schema_of(node.op_type, opset)
+    if schema is not None and schema.since_version <= lower:  # by the same schema
+        return True
     if schema is None or schema_of(node.op_type, lower) is None:
         return False
-    changed = any(c.version == schema.since_version and c.concerns(node) for c in facts_of(node.op_type).changes)
+    changed = any(lower < c.version <= opset and c.concerns(node) for c in facts_of(node.op_type).changes)
     return not changed and is_accepted(node, opset) and is_accepted(node, lower)
 
 

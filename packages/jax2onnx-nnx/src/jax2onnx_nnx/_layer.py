@@ -29,5 +29,17 @@ def parameter(variable: nnx.Variable[jax.Array] | None) -> jax.Array | None:
 
 def promoted(layer: Layer, *arrays: jax.Array | None) -> tuple[jax.Array | None, ...] | None:
     """The arrays (or None) after the layer's own dtype promotion; None in place of all unless they have one float dtype then."""
-    arrays = layer.promote_dtype(arrays, dtype=layer.dtype)
+    if not _has_nothing_to_promote(layer, arrays):
+        arrays = layer.promote_dtype(arrays, dtype=layer.dtype)
     return arrays if of_one_float_type(*arrays) else None
+
+
+def _has_nothing_to_promote(layer: Layer, arrays: tuple[jax.Array | None, ...]) -> bool:
+    """Whether Flax's promotion would give these very arrays; asked first, as it takes far longer to find that out."""
+    from flax.nnx.nn import dtypes
+
+    present = [x for x in arrays if x is not None]
+    if layer.promote_dtype is not dtypes.promote_dtype or not of_one_float_type(*present, dtype=layer.dtype):
+        return False
+    is_kept = jax.dtypes.canonicalize_dtype(present[0].dtype) == present[0].dtype
+    return is_kept and all(isinstance(x, jax.Array) and not x.weak_type for x in present)

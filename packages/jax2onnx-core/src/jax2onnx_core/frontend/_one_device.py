@@ -20,8 +20,10 @@ def _knows_a_mesh(jaxpr: Jaxpr, seen: set[int]) -> bool:
     if id(jaxpr) in seen:
         return False
     seen.add(id(jaxpr))
-    eqns = open_jaxpr(jaxpr)[0].eqns
-    return any(_compat.on_a_mesh(eqn) or any(_holds_a_mesh(p, seen) for p in eqn.params.values()) for eqn in eqns)
+    inner, _ = open_jaxpr(jaxpr)
+    return any(map(_compat.has_mesh, (*inner.constvars, *inner.invars))) or any(
+        _compat.on_a_mesh(eqn) or any(_holds_a_mesh(p, seen) for p in eqn.params.values()) for eqn in inner.eqns
+    )
 
 
 def _holds_a_mesh(value: object, seen: set[int]) -> bool:

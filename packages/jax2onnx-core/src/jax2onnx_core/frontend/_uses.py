@@ -48,10 +48,6 @@ class Binding:
     name: str
     value: object
 
-    def is_kept(self) -> bool:
-        """Whether the namespace still holds it."""
-        return self.namespace.get(self.name, _ABSENT) is self.value
-
 
 class Uses:
     """All that a function may use: whatever a name in its code, or in the code of what it uses, stands for.
@@ -145,8 +141,8 @@ class Uses:
         """The place of something that is not the library's, or not what it was when this was made; None if there is none."""
         if self.foreign:
             return self.foreign[0]
-        for binding in self.bindings.values():
-            if not binding.is_kept():
+        for binding in self.bindings.values():  # for each call of a layer, so that each call here counts
+            if binding.namespace.get(binding.name, _ABSENT) is not binding.value:
                 return f"{binding.place}.{binding.name}"
         changed = (f for f, code in self._codes.items() if f.__code__ is not code and self._own_code(f) is not code)
         return next((f"the code of {function.__qualname__}" for function in changed), None)
@@ -182,7 +178,10 @@ def is_field(cls: type, name: str) -> bool:
 
 def _holder(cls: type, name: str) -> type | None:
     """The class that defines an attribute of a class; None if it has none but that of every object."""
-    return next((base for base in cls.__mro__[:-1] if name in vars(base)), None)
+    for base in cls.__mro__[:-1]:
+        if name in base.__dict__:
+            return base
+    return None
 
 
 @functools.cache

@@ -92,10 +92,11 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
             by_function[function_behind(spec.claimed)] = spec
         except PluginError as error:  # another version of the library, or a patch: there is nothing to intercept
             gone.append((spec.name, str(error)))
-    window = _thread.window.of_calls(by_function)
-    window.declined.extend(gone)
-    with _trace_context(token), _patched(by_function), _inside(window):
-        yield window.declined
+    with _trace_context(token), _patched(by_function):
+        window = _thread.window.of_calls(by_function)
+        window.declined.extend(gone)
+        with _inside(window):
+            yield window.declined
 
 
 @contextmanager

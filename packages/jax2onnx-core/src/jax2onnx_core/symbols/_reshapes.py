@@ -37,7 +37,7 @@ def fitting_reshapes(jaxpr: Jaxpr, symbols: Symbols) -> dict[str, str]:
       SymbolError: a reshape fits at no size.
     """
     found: dict[str, str] = {}
-    for (operand, result), equations in _reshapes(jaxpr).items():
+    for (operand, result), equations in _reshapes(jaxpr).items() if symbols.known else ():
         left, right = math.prod(operand), math.prod(result)
         if is_static(left - right) or not symbols.known.issuperset(symbols.names([left, right])):
             continue

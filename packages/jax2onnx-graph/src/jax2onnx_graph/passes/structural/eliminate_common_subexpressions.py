@@ -58,11 +58,13 @@ def _merge_equal(editor: GraphEditor, seen: ChainMap[Hashable, ir.Node]) -> None
 
 
 class _NodeKey:
-    """The operator, operands and attributes of a node, which are compared in this order: few nodes differ in attributes alone."""
+    """The operator, operands and attributes of a node; attributes are read only where the others are equal, as they seldom are."""
 
-    def __init__(self, node: ir.Node, operands: Iterable[Hashable], attributes: Sequence[ir.Attr]) -> None:
-        self._operation = node.op_identifier(), len(node.outputs), tuple(operands)
-        self._attributes = attributes
+    def __init__(self, node: ir.Node, operands: tuple[Hashable, ...]) -> None:
+        self._operation = node.domain, node.op_type, node.overload, len(node.outputs), operands
+        self._attributes = list(node.attributes.values()) if node.attributes.data else ()
+        # Nodes without operands, such as Constant, differ in attributes alone.
+        self._hash = hash(self._operation if operands else (self._operation, self._fingerprint))
 
     @functools.cached_property
     def _fingerprint(self) -> Hashable:
@@ -77,21 +79,18 @@ class _NodeKey:
         return self._fingerprint == other._fingerprint
 
     def __hash__(self) -> int:
-        return hash(self._operation)
+        return self._hash
 
 
 def node_key(node: ir.Node, operands: Iterable[Hashable]) -> Hashable | None:
     """A key that is equal for nodes that compute the same from equal `operands`; None for a node that has to stay."""
     if not node.domain and facts_of(node.op_type).is_random:
         return None
-    attributes = list(node.attributes.values())
-    for attribute in attributes:
-        if attribute.type in _GRAPHS:
-            return None
+    for attribute in node.attributes.values() if node.attributes.data else ():
         is_tensor = attribute.type is ir.AttributeType.TENSOR and attribute.value is not None
-        if is_tensor and attribute.as_tensor().size > _MOST_ELEMENTS:
+        if attribute.type in _GRAPHS or (is_tensor and attribute.as_tensor().size > _MOST_ELEMENTS):
             return None
-    return _NodeKey(node, operands, attributes)
+    return _NodeKey(node, tuple(operands))
 
 
 def _of_tensor(value: object) -> Hashable | None:
