@@ -85,14 +85,17 @@ def random_mutant(path: Path, chance: random.Random) -> Mutant | None:
         operator = chance.choice(found)
         earlier = sum(1 for node in nodes[:at] for _ in OPERATORS[operator].mutation_positions(node))
         changed = mutate_code(source, OPERATORS[operator], earlier + chance.randrange(found.count(operator)))
-        if changed is not None and without_annotations(changed) != without_annotations(source):
+        if changed is not None and without_annotations(changed) not in (without_annotations(source), ""):
             return Mutant(path, operator, changed)
     return None
 
 
 def without_annotations(source: str) -> str:
-    """What a source does, whatever its types are said to be."""
-    tree = ast.parse(source)
+    """What a source does, whatever its types are said to be; "" for one that is no Python."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return ""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None

@@ -50,7 +50,8 @@ def lines(entries: Sequence[Entry], count: int) -> Iterator[str]:
     yield "\n# The public surface\n"
     yield (
         f"Calls of every public function of `jax.numpy`, `jax.nn`, `jax.lax`, `jax.scipy`, `jax.random` and `jax.image` of JAX {jax.__version__}: "
-        "with float32, 64-bit types, half precision, special values, integers, empty arrays, their derivatives, and symbolic sizes. "
+        "with float32, 64-bit types, half precision, special values, integers, empty arrays, their derivatives of first and second order, symbolic "
+        "sizes, and in loops, branches and `vmap`. "
         "Written by `nox -s sweep`.\n"
     )
     yield (

@@ -20,11 +20,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax2onnx_core import to_onnx
 from jax2onnx_runtime.comparison import compare, tolerance
 from jax2onnx_testing.values import random_array
 
 __all__ = [
+    "CONTROL_FLOW",
     "MODULES",
     "VARIANTS",
     "Call",
@@ -69,9 +71,13 @@ MODULES |= {
     if isinstance(value, types.ModuleType) and not name.startswith("_")
 }
 
+#: Where a call is made again with other operands, in float32: in the body of a loop, which may carry a random key, in a branch, under vmap.
+CONTROL_FLOW = ("scan", "fori_loop", "while_loop", "map", "cond", "switch", "vmap")
 #: How each call is made: with float32; with 64-bit types; in half precision; with NaN, infinities and extremes; with integers in place of floats;
-#: without elements; its derivatives; with leading axes of symbolic size.
-VARIANTS = ("float32", "float64", "float16", "special", "integers", "empty", "jvp", "vjp", "symbolic")
+#: without elements; its derivatives, of second order too; with leading axes of symbolic size; and in control flow.
+VARIANTS = (
+    "float32", "float64", "float16", "special", "integers", "empty", "jvp", "vjp", "hvp", "symbolic", *CONTROL_FLOW,
+)  # fmt: skip
 
 _HERE = Path(__file__).parent
 _COMPILED_OTHERWISE = "JAX itself computes the value of the model when it evaluates the statements one by one."
@@ -241,8 +247,10 @@ def run(call: Call, variant: str) -> Outcome:
         fn, names = _function(call.expression)
         given = operands(variant)
         args = [given[name] for name in names]
-        if variant in ("jvp", "vjp"):
+        if variant in ("jvp", "vjp", "hvp"):
             fn = _derivative(fn, variant)
+        elif variant in CONTROL_FLOW:
+            fn = _in_control_flow(fn, variant)
         try:
             specs = _symbolic_specs(fn, names, args) if variant == "symbolic" else args
             expected = jax.jit(fn)(*args)
@@ -288,12 +296,64 @@ def _derivative(fn: Callable[..., Any], variant: str) -> Callable[..., Any]:
         some = [a for f, a in zip(inexact, args, strict=True) if f]
         if not some:
             raise TypeError("no operand to differentiate by")
-        if variant == "jvp":
-            return jax.jvp(of_inexact, some, [_direction(a) for a in some])
-        results, pull = jax.vjp(of_inexact, *some)
-        return pull([_direction(r) for r in results])
+
+        def gradient(*some: Any) -> Any:
+            results, pull = jax.vjp(of_inexact, *some)
+            return pull([_direction(r) for r in results])
+
+        directions = [_direction(a) for a in some]
+        if variant == "vjp":
+            return gradient(*some)
+        return jax.jvp(of_inexact, some, directions) if variant == "jvp" else jax.jvp(gradient, some, directions)[1]
 
     return derivative
+
+
+def _in_control_flow(fn: Callable[..., Any], variant: str) -> Callable[..., Any]:
+    """The function, called for several operands by an operation of control flow."""
+
+    def called(*args: Any) -> Any:
+        others = [[_changed(a, i) for a in args] for i in range(3)]
+        stacked = [jnp.stack(some) for some in zip(*others, strict=True)]
+        count = 2 + jnp.sum(jnp.stack([jnp.any(a != a) for a in args if not _is_key(a)] or [jnp.zeros((), bool)]))
+
+        def step(i: Any, state: Any) -> Any:
+            _, some = state
+            return fn(*some), [_changed(a, i) for a in some]
+
+        match variant:
+            case "scan":
+                return lax.scan(
+                    lambda carry, some: ([_changed(a, 1) for a in carry], (fn(*carry), fn(*some))), [*args], stacked
+                )[1]
+            case "map":
+                return lax.map(lambda some: fn(*some), stacked)
+            case "vmap":
+                return jax.vmap(fn)(*stacked)
+            case "fori_loop":
+                return lax.fori_loop(0, count, step, (fn(*args), [*args]))[0]
+            case "while_loop":
+                start = jnp.int32(0), (fn(*args), [*args])
+                return lax.while_loop(lambda s: s[0] < count, lambda s: (s[0] + 1, step(s[0], s[1])), start)[1][0]
+            case "cond":
+                return lax.cond(
+                    count > 2, lambda *some: fn(*some), lambda *some: fn(*(_changed(a, 1) for a in some)), *args
+                )
+        branches = [lambda some, i=i: fn(*(_changed(a, i) for a in some)) for i in range(3)]
+        return lax.switch(count, branches, args)
+
+    return called
+
+
+def _is_key(x: jax.Array) -> bool:
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _changed(x: jax.Array, i: Any) -> jax.Array:
+    """Another key, or the same numbers in another order: they are as positive and as small as before."""
+    if _is_key(x):
+        return jax.random.fold_in(x, i)
+    return jnp.roll(x, i, 0) if x.ndim else x
 
 
 def _direction(x: jax.Array) -> jax.Array:

@@ -87,6 +87,9 @@ def scan_of_rows(scan: ScanOfRows, starts: Mapping[int, int], operands: Sequence
     found = _RowAccess.from_scan(flat, starts)
     if not found.reads and not found.writes:
         return None
+    has_rows = bool(found.reads) or len(operands) > scan.num_consts + scan.num_carry
+    if not has_rows and not is_static(scan.length):
+        return None  # nothing says to the scan how long it is
     return jax.make_jaxpr(found.compute)(*operands)
 
 
