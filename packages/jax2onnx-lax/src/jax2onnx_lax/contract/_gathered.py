@@ -7,19 +7,24 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from jax.lax import GatherScatterMode
 from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.grouped import grouped_product, sorted_groups, split_rows
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Threshold
-from jax2onnx_graph.rewrite.patterns import operation
 
+from jax2onnx_lax.indexing._index_arrays import to_index, unstack_indices
+from jax2onnx_lax.indexing._start_indices import StartIndex, resolve_out_of_bounds
 from jax2onnx_lax.integers._values import is_in_range
 
 __all__ = ["GatheredMatrices", "gathered_product"]
 
 _MOST_MATRICES = 512
+
+CLIP, FILL = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,19 +43,32 @@ class GatheredMatrices:
 
     @staticmethod
     def from_operand(ctx: Context, value: Value) -> GatheredMatrices | None:
-        """Read an operand as a Gather of matrices; None where it is none."""
-        gather = operation(value, "Gather")
-        if gather is None or gather.attributes.get_int("axis", 0) != 0:
+        """Read an operand as a gather of matrices; None where it is none, or numbers out of range are filled in for."""
+        gather = ctx.definition(value)
+        if gather is None or gather.primitive != "gather" or not _takes_matrices(gather):
             return None
-        table, numbers = gather.inputs
-        if table is None or numbers is None or len(ctx.known_dims(table)) < 3 or not ctx.known_dims(numbers):
-            return None
-        return GatheredMatrices(table, numbers, ctx.known_dims(numbers))
+        table, indices = gather.operands
+        (index,) = unstack_indices(ctx, to_index(ctx, indices), 1)
+        start, mode = StartIndex(0, 1, ctx.known_dims(table)[0], index), gather.params["mode"]
+        numbers, valid = resolve_out_of_bounds(ctx, start, FILL if mode == FILL else CLIP, native=True)
+        return None if valid is not None else GatheredMatrices(table, numbers, ctx.known_dims(numbers))
 
     @property
     def rank(self) -> int:
         """The number of axes of the operand that are rows."""
         return len(self.dims)
+
+
+def _takes_matrices(gather: Definition) -> bool:
+    """Whether a gather takes whole matrices along the first axis of a table, for each number of an array one."""
+    numbers, (table, indices) = gather.params["dimension_numbers"], gather.avals_in
+    batch = len(indices.shape) - 1
+    return (
+        len(table.shape) > 2 and batch > 0 and not numbers.operand_batching_dims
+        and tuple(numbers.start_index_map) == tuple(numbers.collapsed_slice_dims) == (0,)
+        and tuple(numbers.offset_dims) == tuple(range(batch, len(gather.aval.shape)))
+        and tuple(gather.params["slice_sizes"])[1:] == tuple(table.shape)[1:]
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jax2onnx_core import Context, Jaxpr, Rules, Value
-from jax2onnx_graph.rewrite.patterns import operation
 
 __all__ = ["rules"]
 
@@ -47,8 +46,8 @@ def _choose(
 
 def _at_least(ctx: Context, index: Value, number: int) -> Value:
     """`index >= number`, a bool scalar; where the index is a bool converted to 0 or 1, that bool itself."""
-    cast = operation(index, "Cast")
-    source = None if cast is None else cast.inputs[0]
-    if number == 1 and source is not None and ctx.dtype(source) == np.bool_:
-        return source
+    definition = ctx.definition(index)
+    is_conversion = definition is not None and definition.primitive == "convert_element_type"
+    if number == 1 and definition is not None and is_conversion and ctx.dtype(definition.operands[0]) == np.bool_:
+        return definition.operands[0]
     return ctx.op.GreaterOrEqual(index, ctx.constant(number, like=index))

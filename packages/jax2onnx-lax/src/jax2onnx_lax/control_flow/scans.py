@@ -19,6 +19,7 @@ from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
+from jax2onnx_lax.indexing._index_arrays import dimension
 from jax2onnx_lax.integers._domain import Integers, fitted
 from jax2onnx_lax.integers._values import integers, set_integers
 from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
@@ -264,7 +265,7 @@ class _Scan:
     def as_loop(self) -> list[Value]:
         """A Loop, which numbers its iterations: inputs are gathered, counters computed from the number."""
         ctx, body = self.ctx, self.body
-        count = ctx.define(ctx.dim(self.length), "dim_as_value", dim=self.length)
+        count = dimension(ctx, self.length)
 
         def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
             slices = self._slices(sub, iteration, count)

@@ -10,6 +10,7 @@ from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
+from jax2onnx_lax.indexing._index_arrays import wide_index
 
 __all__ = ["rules"]
 
@@ -83,14 +84,10 @@ def _trip_count(ctx: Context, start: Value, bound: Value) -> Value:
     first, last = ctx.known(start), ctx.known(bound)
     if first is not None and last is not None:
         return ctx.constant(max(int(last) - int(first), 0), dtype=np.int64)
-    start, bound = _wide(ctx, start), _wide(ctx, bound)
+    start, bound = wide_index(ctx, start), wide_index(ctx, bound)
     if first is not None and not first.any():
         return bound
     return ctx.define(ctx.op.Sub(bound, start), "sub", bound, start)
-
-
-def _wide(ctx: Context, x: Value) -> Value:
-    return ctx.define(ctx.cast(x, np.int64), "convert_element_type", x, new_dtype=np.dtype(np.int64))
 
 
 def _at_least_zero(ctx: Context, count: Value) -> Value:

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
+from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax._numerics import horner
 from jax2onnx_lax.dtypes import is_bool, is_float
-from jax2onnx_lax.integers._values import one_value
+from jax2onnx_lax.integers._values import integers, one_value
 
 __all__ = ["one_minus_square", "polynomial", "rules", "uniform"]
 
@@ -227,10 +228,14 @@ def is_finite(ctx: Context, x: Value) -> Value:
 def select_n(ctx: Context, which: Value, *cases: Value) -> Value:
     """The case whose number is `which`; a number out of range takes the nearest case, as in XLA.
 
-    Cases that are one value are that value: so `lax.switch` selects what its branches read, under `vmap`.
+    Cases that are one value are that value: so `lax.switch` selects what its branches read, under `vmap`. The case that
+    is known to be taken is the result, such as an index that is never negative.
     """
     if all(case is cases[0] for case in cases):
         return cases[0]
+    known = integers(ctx, which)
+    if is_static(known.low) and is_static(known.high) and known.low == known.high:
+        return cases[min(max(int(known.low), 0), len(cases) - 1)]
     if is_bool(ctx.dtype(which)):
         return ctx.op.Where(which, cases[1], cases[0])
     result = cases[-1]

@@ -16,13 +16,12 @@ from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
 from jax2onnx_graph.build.builder import Array as NumpyArray
 from jax2onnx_graph.build.builder import DtypeLike
-from jax2onnx_graph.rewrite.patterns import operation
 
 from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.elementwise.conversion import convert, power_of_two_below, widest
 from jax2onnx_lax.elementwise.integer import unsigned, width
-from jax2onnx_lax.integers._values import one_value
+from jax2onnx_lax.integers._values import holds_number, integers
 
 __all__ = ["rules"]
 
@@ -144,23 +143,14 @@ def _from_bits(ctx: Context, x: Value, target: Dtype) -> Value:
 
 def _fraction_of_one_exponent(ctx: Context, x: Value, form: _Format) -> Value | None:
     """m where `x` is (m | bits of 1.0) and m is too small to reach the exponent, as random numbers are made."""
-    joined = operation(x, "BitwiseOr")
-    for fraction, one in (joined.inputs, joined.inputs[::-1]) if joined is not None else ():
-        shifted = operation(fraction, "BitShift")
-        if shifted is None or shifted.attributes.get_string("direction") != "RIGHT":
-            continue
-        amount = _known_number(ctx, shifted.inputs[1])
-        fits = amount is not None and form.bits - form.mantissa <= amount < form.bits
-        if fits and _known_number(ctx, one) == form.bias << form.mantissa:
+    joined = ctx.definition(x)
+    if joined is None or joined.primitive != "or":
+        return None
+    for fraction, one in (joined.operands, joined.operands[::-1]):
+        found = integers(ctx, fraction)
+        if found.is_within(0, (1 << form.mantissa) - 1) and holds_number(ctx, one, form.bias << form.mantissa):
             return fraction
     return None
-
-
-def _known_number(ctx: Context, value: Value | None) -> int | None:
-    """The integer that every element of `value` is known to be, else None."""
-    scalar = None if value is None else one_value(ctx, value)
-    known = None if scalar is None else ctx.known(scalar)
-    return None if known is None else int(known)
 
 
 def _lookup(ctx: Context, table: NumpyArray, index: Value) -> Value:

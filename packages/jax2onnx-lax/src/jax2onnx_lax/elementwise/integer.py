@@ -18,6 +18,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.dtypes import Dtype, is_float, is_signed
 from jax2onnx_lax.elementwise.arithmetic import uniform
+from jax2onnx_lax.integers._values import integers, is_in_range
 
 __all__ = ["rules", "unsigned", "width"]
 
@@ -85,6 +86,8 @@ def rem(ctx: Context, x: Value, y: Value) -> Value:
     dtype = ctx.dtype(x)
     if is_float(dtype):
         return ctx.op.Mod(x, y, fmod=1)
+    if is_in_range(ctx, x, 0, integers(ctx, y).low - 1) and ctx.dims(x) == ctx.avals_out[0].shape:
+        return x
     y = uniform(ctx, y, x)
     if _is_safe_divisor(ctx, y):
         if not is_signed(dtype):

@@ -6,9 +6,19 @@ JAX stacks the indices of several axes before it gathers or scatters; here the e
 from __future__ import annotations
 
 import numpy as np
-from jax2onnx_core import Context, Value
+from jax2onnx_core import Context, Dim, Value
 
-__all__ = ["to_index", "unstack_indices"]
+__all__ = ["dimension", "to_index", "unstack_indices", "wide_index"]
+
+
+def dimension(ctx: Context, dim: Dim) -> Value:
+    """A dimension as an int64 scalar of which rules know what it is."""
+    return ctx.define(ctx.dim(dim), "dim_as_value", dim=dim)
+
+
+def wide_index(ctx: Context, value: Value) -> Value:
+    """Integers as int64."""
+    return ctx.define(ctx.cast(value, np.int64), "convert_element_type", value, new_dtype=np.dtype(np.int64))
 
 
 def to_index(ctx: Context, value: Value) -> Value:
@@ -19,7 +29,7 @@ def to_index(ctx: Context, value: Value) -> Value:
     if dtype == np.uint64:
         largest = ctx.constant(np.iinfo(np.int64).max, like=value)
         value = ctx.define(ctx.op.Min(value, largest), "min", value, largest)
-    return ctx.define(ctx.cast(value, np.int64), "convert_element_type", value, new_dtype=np.dtype(np.int64))
+    return wide_index(ctx, value)
 
 
 def unstack_indices(ctx: Context, indices: Value, count: int) -> list[Value]:

@@ -17,6 +17,7 @@ from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.indexing._generated_arrays import arange
+from jax2onnx_lax.indexing._index_arrays import dimension, wide_index
 from jax2onnx_lax.indexing._named_axes import AxisName
 from jax2onnx_lax.indexing._negative_indices import before_normalisation
 from jax2onnx_lax.integers._values import integers, is_in_range
@@ -123,8 +124,10 @@ def clip(ctx: Context, index: Value, low: Dim, high: Dim) -> Value:
         known = ctx.known(index)
         if known is not None:
             return ctx.constant(np.clip(known, low, high), like=index)
-        return ctx.op.Clip(index, ctx.constant(low, like=index), ctx.constant(high, like=index))
-    return ctx.op.Clip(ctx.cast(index, np.int64), ctx.dim(low), ctx.dim(high))
+        least, greatest = ctx.constant(low, like=index), ctx.constant(high, like=index)
+    else:
+        index, least, greatest = wide_index(ctx, index), dimension(ctx, low), dimension(ctx, high)
+    return ctx.define(ctx.op.Clip(index, least, greatest), "clamp", least, index, greatest)
 
 
 # ---------------------------------------------------------------------------------------- positions

@@ -193,7 +193,8 @@ def _remainder(definition: Definition, x: Integers, y: Integers) -> Integers | N
         high = x.high if definitely_le(x.high, y.high - 1) else y.high - 1
         return Integers(0, high, relations=(Relation(x, "part"),))
     low = x.low if definitely_le(1 - y.high, x.low) else 1 - y.high
-    return Integers(min_dim(low, 0), 0 if definitely_le(x.high, 0) else y.high - 1)
+    high = x.high if definitely_le(x.high, y.high - 1) else y.high - 1
+    return Integers(min_dim(low, 0), max_dim(high, 0))
 
 
 def _smallest(definition: Definition, x: Integers, y: Integers) -> Integers:

@@ -6,16 +6,19 @@ Tensors without NaN, the usual ones, are compared as they are; others by keys. W
 from __future__ import annotations
 
 import numpy as np
+from jax.lax import GatherScatterMode
 from jax2onnx_core import Context, Value
+from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.assumptions import Assumption
-from jax2onnx_graph.rewrite.patterns import operation
 
 from jax2onnx_lax.dtypes import is_bool, is_float
 
 __all__ = ["comparable", "flip_sign", "has_nan", "has_negative_zero", "nan_last", "total_order"]
 
-# Operators whose result holds elements of their first operand and nothing else.
-_COPIES = ("Expand", "Gather", "GatherElements", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+# Primitives whose result holds elements of their first operand, perhaps converted, and nothing else.
+_COPIES = frozenset({
+    "broadcast_in_dim", "convert_element_type", "copy", "dynamic_slice", "reshape", "rev", "slice", "split", "squeeze", "transpose",
+})  # fmt: skip
 
 
 def flip_sign(ctx: Context, x: Value) -> Value:
@@ -38,7 +41,8 @@ def comparable(ctx: Context, op_type: str, x: Value) -> Value:
         return flip_sign(ctx, x)
     if ctx.supports(op_type, dtype):
         return x
-    return ctx.cast(x, np.float32 if is_float(dtype) else np.int64)
+    wide = np.dtype(np.float32 if is_float(dtype) else np.int64)
+    return ctx.define(ctx.cast(x, wide), "convert_element_type", x, new_dtype=wide)
 
 
 # -- NaN ------------------------------------------------------------------------------------
@@ -63,11 +67,15 @@ def _may_have_nan(ctx: Context, x: Value) -> bool:
     """False for integers, for constants without NaN, and for copies and conversions of such."""
     if not is_float(ctx.dtype(x)):
         return False
-    known, node = ctx.known(x), operation(x, "Cast", *_COPIES)
+    known, definition = ctx.known(x), ctx.definition(x)
     if known is not None:
         return bool(np.isnan(known.astype(np.float64)).any())
-    source = None if node is None else node.inputs[0]
-    return source is None or _may_have_nan(ctx, source)
+    is_copy = definition is not None and (definition.primitive in _COPIES or _is_clipped_gather(definition))
+    return definition is None or not is_copy or _may_have_nan(ctx, definition.operands[0])
+
+
+def _is_clipped_gather(definition: Definition) -> bool:
+    return definition.primitive == "gather" and definition.params["mode"] != GatherScatterMode.FILL_OR_DROP
 
 
 def nan_last(ctx: Context, x: Value) -> list[Value]:
@@ -95,7 +103,8 @@ def total_order(ctx: Context, x: Value) -> list[Value]:
     """
     if ctx.opset >= 26 and ctx.supports("BitCast", ctx.dtype(x)):
         return [comparable(ctx, "TopK", _ordered_bits(ctx, x))]
-    nan_is_greatest = operation(x, "Neg") is None
+    definition = ctx.definition(x)
+    nan_is_greatest = definition is None or definition.primitive != "neg"
     x = comparable(ctx, "TopK", x)
     nan, zero = ctx.op.IsNaN(x), ctx.op.Equal(x, ctx.constant(0, like=x))
     negative_zero = ctx.op.And(zero, ctx.op.Equal(ctx.op.Reciprocal(x), ctx.constant(-np.inf, like=x)))
