@@ -25,7 +25,7 @@ from jax2onnx_core.lowering._constant_eval import evaluate_equation
 from jax2onnx_core.lowering._dispatch import Dispatcher
 from jax2onnx_core.lowering._functions import FunctionTable
 from jax2onnx_core.lowering._log import LoweringLog
-from jax2onnx_core.lowering._model_state import DimNotation, MadeBy, ModelState
+from jax2onnx_core.lowering._model_state import DimNotation, ModelState
 from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._results import accept_results
 from jax2onnx_core.lowering._scope import Scope
@@ -115,23 +115,20 @@ class Engine:
             if lowered is None:
                 return self._missing(operation, eqn)
             results = self._accept(operation, operands, lowered)
-            self._define(operation, operands, results)
+            self._define(operation, eqn, operands, results)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
             raise
         except Exception as error:
             raise located(error, *self.lowered_by(ctx), self.place_of(eqn)) from error
-        for number, value in enumerate(results):
-            if not any(value is operand for operand in operands):
-                self.state.made_by.setdefault(value, MadeBy(eqn, number, operands))
         self.lowered(ctx, index, eqn, operands, results)
         return results
 
-    def _define(self, operation: Operation, operands: list[Value], results: list[Value]) -> None:
+    def _define(self, operation: Operation, eqn: Equation, operands: list[Value], results: list[Value]) -> None:
         avals = operation.avals_in, operation.avals_out
         for index, value in enumerate(results):
-            self.state.define(value, Definition(operation.name, operation.params, operands, *avals, index))
+            self.state.define(value, Definition(operation.name, operation.params, operands, *avals, index, eqn))
 
     def place_of(self, eqn: Equation) -> str:
         """The user's line of an equation; the exported callable where it has none."""

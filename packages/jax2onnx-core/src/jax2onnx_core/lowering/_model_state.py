@@ -17,11 +17,10 @@ from jax2onnx_graph.metadata import DIMS_KEY
 from jax2onnx_graph.targets import Target
 
 from jax2onnx_core._array_identity import array_identity
-from jax2onnx_core.jax_types import Equation
 from jax2onnx_core.lowering._constants import ConstantPool
 from jax2onnx_core.lowering.definitions import Definition
 
-__all__ = ["DimNotation", "MadeBy", "ModelState"]
+__all__ = ["DimNotation", "ModelState"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,21 +38,6 @@ class DimNotation:
     bounds: Callable[[Dim], tuple[float, float]]
 
 
-@dataclasses.dataclass(frozen=True)
-class MadeBy:
-    """How a value was made.
-
-    Attributes:
-      equation: the equation that it is a result of.
-      index: its place among the results.
-      operands: the values of the operands.
-    """
-
-    equation: Equation
-    index: int
-    operands: Sequence[Value]
-
-
 class ModelState:
     """The names, constants and dimensions of one model, and what it is made for.
 
@@ -64,7 +48,6 @@ class ModelState:
       inline_functions: whether the bodies of functions stand in the place of their calls.
       names: the names that are taken.
       positive: for each label of a dimension, whether the dimension is at least 1 for all values of its symbols.
-      made_by: for each result of an equation that was lowered, which one that is; the innermost one where equations call others.
 
     `weight_names` has the names of weights by their `array_identity`; `physical` makes the array of a tensor from a weight.
     """
@@ -77,7 +60,6 @@ class ModelState:
         self.inline_functions = inline_functions
         self.names = Names()
         self.positive: dict[str, bool] = {}
-        self.made_by: dict[Value, MadeBy] = {}
         self._pool = ConstantPool(self.names)
         self._dims: dict[Value, Dims] = {}
         self._definitions: dict[Value, Definition | None] = {}

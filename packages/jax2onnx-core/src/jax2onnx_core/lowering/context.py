@@ -17,14 +17,13 @@ from jax2onnx_graph.optional_forms import attempt
 
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr
 from jax2onnx_core.jaxprs import Dim
-from jax2onnx_core.lowering._model_state import MadeBy
 from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._scope import Scope, ScopeBuilder
 from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_core.plugins.errors import Declined, RuleError
 
-__all__ = ["Context", "LoweringEngine", "MadeBy", "Subgraph"]
+__all__ = ["Context", "LoweringEngine", "Subgraph"]
 
 _Made = TypeVar("_Made")
 
@@ -115,12 +114,6 @@ class Context(ScopeBuilder):
     def transposed_weight(self, value: Value) -> Value | None:
         """The weight whose transpose the constant `value` is, where both are views of the same memory."""
         return self._state.transposed(value)
-
-    # -- equations before this one ---------------------------------------------------------------------
-
-    def made_by(self, value: Value) -> MadeBy | None:
-        """The equation that a value is a result of; None for inputs, constants, and what rules make within an equation."""
-        return self._state.made_by.get(value)
 
     # -- where a rule does not apply -------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jax2onnx_graph.build.builder import Value
 
-from jax2onnx_core.jax_types import Aval, Params
+from jax2onnx_core.jax_types import Aval, Equation, Params
 
 __all__ = ["Definition"]
 
@@ -23,6 +23,7 @@ class Definition(NamedTuple):
       operands: the values of its operands; each was there before the value.
       avals_in, avals_out: JAX's abstract values of its operands and results.
       result: the place of the value among the results.
+      equation: the equation of the jaxpr, which for a composite has another primitive and other parameters; None for one that a rule states.
     """
 
     primitive: str
@@ -31,6 +32,7 @@ class Definition(NamedTuple):
     avals_in: Sequence[Aval]
     avals_out: Sequence[Aval]
     result: int = 0
+    equation: Equation | None = None
 
     @property
     def aval(self) -> Aval:

@@ -9,7 +9,7 @@ from typing import Protocol
 from jax2onnx_core import Dim, Value
 from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import Dims, is_static
-from jax2onnx_core.lowering.context import MadeBy
+from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_lax.recurrence._affine import Affine, Batch, Leaf
@@ -47,7 +47,7 @@ class Model(Protocol):
         """The dimensions of a value."""
         ...
 
-    def made_by(self, value: Value) -> MadeBy | None:
+    def definition(self, value: Value) -> Definition | None:
         """The equation that a value is a result of."""
         ...
 
@@ -240,13 +240,13 @@ class _Outside:
     def formula(self, value: Value, depth: int = 0) -> Formula:
         """The formula of a value."""
         if value not in self._given:
-            made = self._model.made_by(value)
-            if made is None or self._model.known(value) is not None:
+            made = self._model.definition(value)
+            if made is None or made.equation is None or self._model.known(value) is not None:
                 return self._constant(value)
             if depth > _FAR:
                 raise UnsuitableError("a product lies far from its operand")
             operands = [self.formula(operand, depth + 1) for operand in made.operands]
-            self._given[value] = found(self._reader.results(made.equation, operands)[made.index])
+            self._given[value] = found(self._reader.results(made.equation, operands)[made.result])
         return self._given[value]
 
 
@@ -259,8 +259,8 @@ def _multiplied(model: Model, whole: Value) -> Iterator[Value]:
     while True:
         if is_multiplied:
             yield value
-        made = model.made_by(value)
-        if made is None:
+        made = model.definition(value)
+        if made is None or made.equation is None:
             return
         name = made.equation.primitive.name
         if name in ("concatenate", "stack") and not is_multiplied:

@@ -12,7 +12,7 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Value
 from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import Dims, is_static, open_jaxpr
-from jax2onnx_core.lowering.context import MadeBy
+from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.facts.values import constant_tensor
@@ -123,8 +123,8 @@ class _Model:
     def dims(self, value: Value) -> Dims:
         return self.ctx.known_dims(value)
 
-    def made_by(self, value: Value) -> MadeBy | None:
-        return self.ctx.made_by(value)
+    def definition(self, value: Value) -> Definition | None:
+        return self.ctx.definition(value)
 
 
 @dataclasses.dataclass(frozen=True)
