@@ -57,6 +57,7 @@ __all__ = [
     "Undecided",
     "abstract_results",
     "as_weak",
+    "bind_equation",
     "bind_primitive",
     "bounds",
     "canonical_dtype",
@@ -187,7 +188,31 @@ def without_dead_equations(jaxpr: Jaxpr) -> Jaxpr:
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:
     """Evaluate (or trace) a jaxpr, closed or with its constants given."""
     inner, constants = open_jaxpr(jaxpr, consts)
-    return _core.eval_jaxpr(inner, constants, *operands)
+    env: dict[object, jax.Array] = dict(zip([*inner.constvars, *inner.invars], [*constants, *operands], strict=True))
+
+    def value(atom: Atom) -> jax.Array:
+        found: jax.Array = atom.val if is_literal(atom) else env[atom]
+        return found
+
+    for eqn in inner.eqns:
+        env.update(zip(eqn.outvars, bind_equation(eqn, list(map(value, eqn.invars))), strict=True))
+    return list(map(value, inner.outvars))
+
+
+def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:
+    """Evaluate (or trace) one equation, keeping the name stack and the source line that it has.
+
+    The values of dimensions have the dtype of the equation, not that of the present mode.
+    """
+    names = _source_info.current_name_stack() + eqn.source_info.name_stack
+    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
+        results = bind_primitive(eqn.primitive, eqn.params, *operands)
+        if eqn.primitive.name in _DIMENSIONS:
+            results = [jax.lax.convert_element_type(x, v.aval.dtype) for x, v in zip(results, eqn.outvars, strict=True)]
+    return results
+
+
+_DIMENSIONS = frozenset({"dim_as_value", "dimension_size"})
 
 
 def bind_primitive(primitive: Primitive, params: Params, *operands: jax.Array) -> list[jax.Array]:

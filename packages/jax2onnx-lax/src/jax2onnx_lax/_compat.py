@@ -32,7 +32,6 @@ __all__ = [
     "batched",
     "bessel_i0e",
     "betainc",
-    "bind_equation",
     "call",
     "closed_call",
     "igamma",
@@ -64,13 +63,6 @@ __all__ = [
 def is_differentiated(x: object) -> bool:
     """Whether a value is one by which a derivative is being computed."""
     return isinstance(x, _ad.JVPTracer | _ad.LinearizeTracer)
-
-
-def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:
-    """Evaluate (or trace) one equation, keeping the name stack and the source line that it has."""
-    names = _source_info.current_name_stack() + eqn.source_info.name_stack
-    with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
-        return bind_primitive(eqn.primitive, eqn.params, *operands)
 
 
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation

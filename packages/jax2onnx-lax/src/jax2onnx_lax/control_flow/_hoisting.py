@@ -10,9 +10,8 @@ from typing import TypeAlias
 import jax
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_literal, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, is_static, open_jaxpr, struct
 
-from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 from jax2onnx_lax.recurrence._called import CONTROL_FLOW, called_equations, is_batchable
 

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_literal, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, is_static, open_jaxpr, struct
 
-from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
 from jax2onnx_lax.integers._domain import Affine, Integers, affine, elements_of, number
 from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr

@@ -579,12 +579,12 @@ def _top(definition: Definition, x: Integers | None) -> Integers | None:
     if definition.result == 0:
         return None if x is None else Integers(x.low, x.high)
     dims, axis = _dims(definition), definition.params.get("axis", definition.params.get("reduction_dimension", -1))
-    return Integers(0, dims[axis] - 1, is_distinct=len(dims) == 1)
+    return Integers(0, dims[axis] - 1)
 
 
 def _sorted(definition: Definition, *xs: Integers | None) -> Integers | None:
     x = xs[definition.result]
-    return None if x is None else Integers(x.low, x.high, is_distinct=x.is_distinct and len(_dims(definition)) == 1)
+    return None if x is None else Integers(x.low, x.high)
 
 
 def _extreme(definition: Definition, x: Integers) -> Integers | None:

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
-from jax2onnx_core.jaxprs import is_drop_var, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_graph.arrays import Dtype
 
-from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._algebra import applied
 from jax2onnx_lax.recurrence._called import CALLS, called_jaxpr
 from jax2onnx_lax.recurrence._errors import UnsuitableError

@@ -11,9 +11,8 @@ import jax.extend.core
 import jax.numpy as jnp
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation, PyTree, Var
-from jax2onnx_core.jaxprs import is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import bind_equation, is_literal, open_jaxpr
 
-from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._body import Body, state_value
 from jax2onnx_lax.recurrence._bounds import is_moderate
