@@ -202,17 +202,17 @@ def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()
 def bind_equation(eqn: Equation, operands: Sequence[jax.Array]) -> list[jax.Array]:
     """Evaluate (or trace) one equation, keeping the name stack and the source line that it has.
 
-    The values of dimensions have the dtype of the equation, not that of the present mode.
+    The value of a dimension has the dtype that it has in the equation, not that of the present mode.
     """
     names = _source_info.current_name_stack() + eqn.source_info.name_stack
     with _source_info.user_context(eqn.source_info.traceback, name_stack=names), eqn.ctx.manager:
         results = bind_primitive(eqn.primitive, eqn.params, *operands)
-        if eqn.primitive.name in _DIMENSIONS:
-            results = [jax.lax.convert_element_type(x, v.aval.dtype) for x, v in zip(results, eqn.outvars, strict=True)]
-    return results
+        return [_as_in_equation(x, v.aval) for x, v in zip(results, eqn.outvars, strict=True)]
 
 
-_DIMENSIONS = frozenset({"dim_as_value", "dimension_size"})
+def _as_in_equation(x: jax.Array, aval: Aval) -> jax.Array:
+    is_dimension = x.dtype != aval.dtype and not x.shape and jax.numpy.issubdtype(x.dtype, np.integer)
+    return jax.lax.convert_element_type(x, aval.dtype) if is_dimension else x
 
 
 def bind_primitive(primitive: Primitive, params: Params, *operands: jax.Array) -> list[jax.Array]:
