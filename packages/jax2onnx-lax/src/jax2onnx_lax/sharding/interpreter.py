@@ -71,15 +71,29 @@ ShardedValue: TypeAlias = ShardedArray | Unreduced
 ShardRule: TypeAlias = Callable[..., Sequence[ShardedValue] | None]
 
 
-def evaluated(eqn: Equation, arrays: Sequence[jax.Array], **params: object) -> list[jax.Array]:
-    """The results of an equation on arrays, with other parameters; small constants are computed at once."""
+def evaluated(
+    eqn: Equation, arrays: Sequence[jax.Array], leading: Sequence[Sequence[bool]] = (), **params: object
+) -> list[jax.Array]:
+    """The results of an equation on arrays, with other parameters; small constants are computed at once.
+
+    Args:
+      eqn: the equation.
+      arrays: its operands.
+      leading: for each further leading axis, the first one first, which operands have it; the results have them all.
+      params: the parameters that are others.
+    """
+
+    def computed(*operands: jax.Array) -> list[jax.Array]:
+        return bind_primitive(eqn.primitive, {**eqn.params, **params}, *operands)
+
+    for have in reversed(leading):
+        computed = jax.vmap(computed, in_axes=tuple(0 if has else None for has in have))
     constant = all(isinstance(x, np.ndarray) and x.size <= _SMALL for x in arrays) and len(arrays) > 0
     is_key = any(is_extended_dtype(v.aval.dtype) for v in eqn.outvars)
     if not constant or is_key or any(map(is_jaxpr, eqn.params.values())):
-        return bind_primitive(eqn.primitive, {**eqn.params, **params}, *arrays)
+        return computed(*arrays)
     with jax.ensure_compile_time_eval():
-        results = bind_primitive(eqn.primitive, {**eqn.params, **params}, *map(jnp.asarray, arrays))
-        return [np.asarray(x) for x in results]  # type: ignore[misc]
+        return [np.asarray(x) for x in computed(*map(jnp.asarray, arrays))]  # type: ignore[misc]
 
 
 def axis_names(eqn: Equation) -> frozenset[str]:

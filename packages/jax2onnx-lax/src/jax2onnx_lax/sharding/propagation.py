@@ -4,243 +4,195 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation
-from jax2onnx_core.jaxprs import bind_primitive, is_static
+from jax2onnx_core.jaxprs import is_static
+from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, IterationAxis
+from jax2onnx_graph.facts.sizes import ONE
 
+from jax2onnx_lax.sharding._primitive_axes import ELEMENTWISE, PRIMITIVES, primitive_axes
 from jax2onnx_lax.sharding.interpreter import Interpreter, Kind, ShardedValue, ShardRule, Unreduced, evaluated
-from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray, broadcast, expanded, whole
+from jax2onnx_lax.sharding.sharded_arrays import Devices, Layout, ShardedArray, broadcast, constant, expanded, whole
 
-__all__ = ["PROPAGATION", "ShardedArrayRule", "result"]
+__all__ = ["PROPAGATION", "ShardedArrayRule"]
 
 #: A rule that takes the value of each device.
 ShardedArrayRule = Callable[..., Sequence[ShardedValue] | None]
 
-_ELEMENTWISE = (
-    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e",
-    "bitcast_convert_type", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "convert_element_type", "copy", "copy_p", "cos", "cosh",
-    "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "igamma", "igammac", "imag",
-    "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter",
-    "not", "or", "population_count", "pow", "real", "reduce_precision", "regularized_incomplete_beta", "rem", "round", "rsqrt",
-    "select_n", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square", "sub", "tan",
-    "tanh", "xor",
-)  # fmt: skip
+_KINDS: Mapping[str, Kind] = {
+    "reduce_sum": "sum", "dot_general": "sum", "conv_general_dilated": "sum", "reduce_max": "max", "reduce_min": "min",
+}  # fmt: skip
+
+#: primitive → the parameter with sizes along the axes of its result, or else of its first operand.
+_SIZES = {
+    "broadcast_in_dim": "shape", "iota": "shape", "reshape": "new_sizes",
+    "slice": "limit_indices", "dynamic_slice": "slice_sizes", "gather": "slice_sizes",
+}  # fmt: skip
+_OF_RESULT = ("broadcast_in_dim", "iota", "reshape")
 
 
-def result(
-    eqn: Equation, arrays: Sequence[jax.Array], layouts: Sequence[Layout], **params: object
-) -> list[ShardedValue]:
-    """The results of an equation on arrays, with other parameters, in these layouts."""
-    values = evaluated(eqn, arrays, **params)
-    return [ShardedArray(x, v.aval.shape, layout) for x, v, layout in zip(values, eqn.outvars, layouts, strict=True)]
+# -- one rule for all primitives whose axes are known ---------------------------------------------------
 
 
-# -- elementwise --------------------------------------------------------------------------------------
+def propagated(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Sequence[ShardedValue] | None:
+    """Divide each axis along which the equation computes as the operands are; its results are divided likewise.
+
+    The axes of the mesh along which no such axis can be divided are leading, and mapped over.
+    """
+    held = _repeated_scalars(eqn, operands)
+    maps = primitive_axes(eqn, [x.shape for x in held])
+    if maps is None:
+        return None
+    plan = _Plan(run.devices, maps, held, can_sum=eqn.primitive.name in _KINDS)
+    arrays = [plan.array(x, axes) for x, axes in zip(held, maps.operands, strict=True)]
+    leading = [[a in x.axes for x in held] for a in plan.layout.stacked]
+    values = evaluated(eqn, arrays, leading, **_sizes(eqn, maps, plan))
+    results = [
+        ShardedArray(x, v.aval.shape, plan.of(axes))
+        for x, v, axes in zip(values, eqn.outvars, maps.results, strict=True)
+    ]
+    over = frozenset(a for axis in plan.axes if axis.iteration is Iteration.SUMMED for a in plan.tiled(axis))
+    if not over:
+        return results
+    return [
+        Unreduced(_KINDS[eqn.primitive.name], over, results[0], lambda: run.on_each_device(eqn, *operands)[0].sharded)
+    ]
 
 
-def elementwise(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Sequence[ShardedValue] | None:
-    """Operands in one layout; one that is the same everywhere keeps its size 1."""
+def _sizes(eqn: Equation, maps: AxisMaps, plan: _Plan) -> Mapping[str, tuple[Dim, ...]]:
+    """The parameter of an equation that holds sizes, for all devices."""
+    name = _SIZES.get(eqn.primitive.name)
+    if name is None:
+        return {}
+    axes = (maps.results if eqn.primitive.name in _OF_RESULT else maps.operands)[0] or ()
+    if eqn.primitive.name == "gather":  # along a batch axis, a slice is one element
+        batch = eqn.params["dimension_numbers"].operand_batching_dims
+        axes = tuple(() if d in batch else group for d, group in enumerate(axes))
+    return {name: plan.sizes(eqn.params[name], axes)}
+
+
+def _repeated_scalars(eqn: Equation, operands: Sequence[ShardedArray]) -> list[ShardedArray]:
+    """The operands, where scalars of an elementwise equation that differ by device have the shape of its result."""
     shape = eqn.outvars[0].aval.shape
-    if (
-        eqn.primitive.name == "bitcast_convert_type" and len(shape) != operands[0].rank
-    ):  # a dimension of bytes comes or goes
-        return None
-    sharded = [x if x.rank != len(shape) and not x.axes else _of_shape(run, x, shape) for x in operands]
-    layout = run.devices.joined([x.layout for x in sharded if x.rank == len(shape)])
-    arrays = [run.devices.broadcastable(x, layout) if x.rank == len(shape) else x.array for x in sharded]
-    return result(eqn, _broadcast([*arrays], len(layout.stacked) + len(shape)), [layout])
+    if eqn.primitive.name not in ELEMENTWISE:
+        return [*operands]
+    return [_of_shape(x, shape) if x.axes and not x.rank and shape else x for x in operands]
 
 
-def _of_shape(run: Interpreter, x: ShardedArray, shape: tuple[Dim, ...]) -> ShardedArray:
-    """A scalar, or a value with dimensions of size 1, as one of this shape in which elements are equal."""
-    if x.rank != len(shape):
-        array = expanded(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
-        return ShardedArray(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
-    one = [d for d in range(x.rank) if _is_one(x.shape[d]) and not _is_one(shape[d])]
-    x = run.devices.stacked(x, frozenset(a for d in one for a in x.layout.tiled[d]))
-    return dataclasses.replace(x, shape=tuple(shape))
+def _of_shape(x: ShardedArray, shape: tuple[Dim, ...]) -> ShardedArray:
+    """A scalar as a value of this shape in which all elements are equal."""
+    array = expanded(x.array, range(x.array.ndim, x.array.ndim + len(shape)))
+    return ShardedArray(array, shape, Layout(x.layout.stacked, ((),) * len(shape)))
 
 
-def _broadcast(arrays: list[jax.Array], rank: int) -> list[jax.Array]:
-    """The arrays of this rank in one shape; scalars as they are."""
-    full = [np.ndim(x) == rank for x in arrays]
-    shapes = [jnp.shape(x) for x, is_full in zip(arrays, full, strict=True) if is_full]
-    shape = tuple(next((n for n in sizes if not (is_static(n) and n == 1)), 1) for sizes in zip(*shapes, strict=True))
-    return [broadcast(x, shape) if is_full else x for x, is_full in zip(arrays, full, strict=True)]
+class _Plan:
+    """How the iteration axes of an equation are divided.
+
+    Attributes:
+      axes: the iteration axes.
+      layout: that of all of them, as if they were the dimensions of one value.
+    """
+
+    def __init__(self, devices: Devices, maps: AxisMaps, operands: Sequence[ShardedArray], *, can_sum: bool) -> None:
+        self._devices, self._maps = devices, maps
+        self._tensors = [axes for axes in (*maps.operands, *maps.results) if axes is not None]
+        self.axes = [*dict.fromkeys(axis for axes in self._tensors for group in axes for axis in group)]
+        self._inner = {axis for axes in self._tensors for group in axes for axis in _inner(group)}
+        self._merged = {axis for axes in self._tensors for group in axes if len(group) > 1 for axis in group}
+        self._kinds = {Iteration.SAME, Iteration.SUMMED} if can_sum else {Iteration.SAME}
+        given = [self._given(x.layout, axes) for x, axes in zip(operands, maps.operands, strict=True)]
+        same = Layout((), ((),) * len(self.axes))
+        self.layout = devices.joined([same, *given])
+        while apart := self._apart(given):
+            given = [layout.stacking(apart) for layout in given]
+            self.layout = devices.joined([same, *given])
+        self._small = {axis for axis in self.axes if self._is_small(axis, operands)}
+
+    def _given(self, layout: Layout, axes: Axes | None) -> Layout:
+        """The layout of an operand over the iteration axes: of several that are merged, the first one is divided."""
+        tiles = {_first(group): names for group, names in zip(axes or (), layout.tiled, strict=False) if group}
+        apart = layout.axes.difference(layout.stacked, *tiles.values())
+        led = (*layout.stacked, *(a for a in self._devices.sizes if a in apart))
+        return Layout(led, tuple(tiles.get(axis, ()) for axis in self.axes))
+
+    def _apart(self, given: Sequence[Layout]) -> frozenset[str]:
+        """The axes of the mesh that divide an iteration axis which may not be divided along them."""
+        is_product = any(axis.iteration is Iteration.SUMMED for axis in self.axes)
+        apart = set[str]()
+        for i, axis in enumerate(self.axes):
+            names = self.layout.tiled[i]
+            if not names:
+                continue
+            if axis.iteration not in self._kinds or axis in self._inner:
+                apart.update(names)
+            for layout, axes in zip(given, self._maps.operands, strict=True):
+                if not any(axis in group for group in axes or ()):
+                    apart.update(layout.axes.intersection(names))
+                elif is_product:  # a factor that is the same on all devices is not repeated
+                    apart.update(set(names).difference(layout.tiled[i]))
+        return frozenset(apart)
+
+    def _is_small(self, axis: IterationAxis, operands: Sequence[ShardedArray]) -> bool:
+        """Whether all elements along an axis are equal, so that one of them is enough."""
+        if axis.iteration is not Iteration.SAME or axis in self._merged:
+            return False
+        found = zip(operands, self._maps.operands, strict=True)
+        return all(x.is_uniform(d) for x, axes in found for d, group in enumerate(axes or ()) if axis in group)
+
+    def tiled(self, axis: IterationAxis) -> tuple[str, ...]:
+        """The axes of the mesh that divide an iteration axis."""
+        return self.layout.tiled[self.axes.index(axis)]
+
+    def of(self, axes: Axes, stacked: Sequence[str] | None = None) -> Layout:
+        """The layout of a tensor of these axes, which has all leading axes or some of them."""
+        tiled = tuple(tuple(a for axis in group for a in self.tiled(axis)) for group in axes)
+        return Layout(self.layout.stacked if stacked is None else tuple(stacked), tiled)
+
+    def sizes(self, dims: Sequence[Dim], axes: Axes) -> tuple[Dim, ...]:
+        """The sizes of a tensor of all devices for those on one of them."""
+        tiled = self.of(axes).tiled
+        return tuple(
+            1 if self._small.issuperset(group) and group else n * self._devices.count(names)
+            for n, group, names in zip(dims, axes, tiled, strict=True)
+        )
+
+    def array(self, x: ShardedArray, axes: Axes | None) -> jax.Array:
+        """An operand as it is computed with."""
+        axes = ((),) * x.rank if axes is None else axes
+        layout = self.of(axes, [a for a in self.layout.stacked if a in x.axes])
+        array = self._devices.broadcastable(x, layout)
+        return broadcast(array, (*array.shape[: len(layout.stacked)], *self.sizes(x.shape, axes)))
 
 
-# -- shapes -------------------------------------------------------------------------------------------
+def _inner(group: Sequence[IterationAxis]) -> Sequence[IterationAxis]:
+    """Those of the axes that are merged into one which have parts of others between their own elements."""
+    first = next((i for i, axis in enumerate(group) if axis.size != ONE), len(group))
+    return group[first + 1 :]
 
 
-def broadcast_in_dim(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
-    """New dimensions, and those that are expanded, are of size 1 until their elements are needed."""
-    shape, places = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    one = [d for d, place in enumerate(places) if x.layout.tiled[d] and x.shape[d] != shape[place]]
-    x = run.devices.stacked(x, frozenset(a for d in one for a in x.layout.tiled[d]))
-    count, rank = len(x.layout.stacked), len(shape)
-    new = [count + d for d in range(rank) if d not in places]
-    tiled = dict(zip(places, x.layout.tiled, strict=True))
-    layout = Layout(x.layout.stacked, tuple(tiled.get(d, ()) for d in range(rank)))
-    return [ShardedArray(expanded(x.array, new), tuple(shape), layout)]
-
-
-def iota(run: Interpreter, eqn: Equation) -> Sequence[ShardedValue] | None:
-    """Numbers along one dimension; the others are of size 1 until their elements are needed."""
-    shape, along = eqn.params["shape"], eqn.params["dimension"]
-    array = lax.broadcasted_iota(eqn.params["dtype"], tuple(n if d == along else 1 for d, n in enumerate(shape)), along)
-    return [whole(array, shape)]
-
-
-def transpose(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
-    """The dimensions are divided as before."""
-    order, count = eqn.params["permutation"], len(x.layout.stacked)
-    layout = Layout(x.layout.stacked, tuple(x.layout.tiled[d] for d in order))
-    return result(eqn, [x.array], [layout], permutation=(*range(count), *(count + d for d in order)))
-
-
-def squeeze(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
-    """The axes that divide a dimension which goes are leading then."""
-    gone = eqn.params["dimensions"]
-    x = run.devices.stacked(x, frozenset(a for d in gone for a in x.layout.tiled[d]))
-    count = len(x.layout.stacked)
-    layout = Layout(x.layout.stacked, tuple(axes for d, axes in enumerate(x.layout.tiled) if d not in gone))
-    return result(eqn, [x.array], [layout], dimensions=tuple(count + d for d in gone))
-
-
-def reshape(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
-    """A dimension that is divided is the first one of those that are put together, and that come of it."""
-    new = eqn.params["new_sizes"]
-    groups = _groups(x.shape, new)
-    if groups is None or eqn.params.get("dimensions") is not None:
-        return None
-    x = run.devices.filled(x)
-    inner = (d for old, made in groups for d in (_after_first(old, x.shape) if made else old))
-    x = run.devices.stacked(x, frozenset(a for d in inner for a in x.layout.tiled[d]))
-    tiled: list[tuple[str, ...]] = [()] * len(new)
-    for old, made in groups:
-        axes = tuple(a for d in old for a in x.layout.tiled[d])
-        if axes:
-            tiled[next((d for d in made if not _is_one(new[d])), made[0])] = axes
-    sizes = [size * run.devices.count(axes) for size, axes in zip(new, tiled, strict=True)]
-    layout = Layout(x.layout.stacked, tuple(tiled))
-    return result(eqn, [x.array], [layout], new_sizes=(*x.array.shape[: len(layout.stacked)], *sizes))
-
-
-def _after_first(dims: Sequence[int], shape: Sequence[Dim]) -> Sequence[int]:
-    """The dimensions of a group after the first one that is not of size 1."""
-    first = next((i for i, d in enumerate(dims) if not _is_one(shape[d])), 0)
-    return dims[first + 1 :]
-
-
-def _groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[list[int], list[int]]] | None:
-    """The least groups of dimensions that a reshape makes of each other; None where symbols hide them."""
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        left, right = [i] if i < len(old) else [], [j] if j < len(new) else []
-        i, j = i + len(left), j + len(right)
-        while (sizes := (math.prod(old[d] for d in left), math.prod(new[d] for d in right)))[0] != sizes[1]:
-            if i < len(old) and (j == len(new) or _is_less(*sizes)):
-                left.append(i)
-                i += 1
-            elif j < len(new):
-                right.append(j)
-                j += 1
-            else:
-                return None
-        groups.append((left, right))
-    return groups
-
-
-def _is_less(a: Dim, b: Dim) -> bool:
-    if is_static(a) and is_static(b):
-        return a < b
-    return bool(is_static(a)) or (not is_static(b) and b % a == 0)
-
-
-def _is_one(dim: Dim) -> bool:
-    return is_static(dim) and dim == 1
-
-
-# -- dimensions that stay as they are --------------------------------------------------------------------
-
-
-def along(*names: str) -> ShardedArrayRule:
-    """A rule for operations along the dimensions that parameters name, which are not divided; others are independent."""
-
-    def rule(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Sequence[ShardedValue] | None:
-        touched = {d for name in names for d in _sequence(eqn.params[name])}
-        layout = run.devices.joined([x.layout for x in operands])
-        if any(layout.tiled[d] for d in touched):
-            return None
-        count = len(layout.stacked)
-        arrays = [run.devices.relaid(run.devices.filled(x), layout).array for x in operands]
-        moved = {name: _shifted(eqn.params[name], count) for name in names}
-        removed = touched if len(eqn.outvars[0].aval.shape) < operands[0].rank else ()
-        kept = Layout(layout.stacked, tuple(axes for d, axes in enumerate(layout.tiled) if d not in removed))
-        return result(eqn, arrays, [kept] * len(eqn.outvars), **moved)
-
-    return rule
-
-
-def _sequence(value: int | Sequence[int]) -> Sequence[int]:
-    return value if isinstance(value, (tuple, list)) else (value,)
-
-
-def _shifted(value: int | Sequence[int], count: int) -> int | tuple[int, ...]:
-    return tuple(count + d for d in value) if isinstance(value, (tuple, list)) else value + count  # type: ignore[operator]
-
-
-def slice_(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
-    """Dimensions of which all is taken may be divided."""
-    start, limit = eqn.params["start_indices"], eqn.params["limit_indices"]
-    strides = eqn.params["strides"] or (1,) * x.rank
-    partial = [d for d in range(x.rank) if (start[d], limit[d], strides[d]) != (0, x.shape[d], 1)]
-    if any(x.layout.tiled[d] for d in partial):
-        return None
-    x, count = run.devices.filled(x), len(x.layout.stacked)
-    lead = x.array.shape[:count]
-    limits = tuple(limit[d] if d in partial else x.dims[d] for d in range(x.rank))
-    return result(
-        eqn, [x.array], [x.layout], start_indices=(*[0] * count, *start), limit_indices=(*lead, *limits),
-        strides=(*[1] * count, *strides),
-    )  # fmt: skip
-
-
-def pad(run: Interpreter, eqn: Equation, x: ShardedArray, value: ShardedArray) -> Sequence[ShardedValue] | None:
-    """Dimensions that are not padded may be divided."""
-    config = eqn.params["padding_config"]
-    if value.axes or any(axes and tuple(config[d]) != (0, 0, 0) for d, axes in enumerate(x.layout.tiled)):
-        return None
-    x = run.devices.filled(x)
-    return result(
-        eqn, [x.array, value.array], [x.layout], padding_config=(*[(0, 0, 0)] * len(x.layout.stacked), *config)
-    )
+def _first(group: Sequence[IterationAxis]) -> IterationAxis:
+    return next((axis for axis in group if axis.size != ONE), group[0])
 
 
 def dynamic_slice(
     run: Interpreter, eqn: Equation, x: ShardedArray, *starts: ShardedArray
 ) -> Sequence[ShardedValue] | None:
-    """Dimensions of which all is taken may be divided; they are, where each device takes the part of its number."""
-    sizes = eqn.params["slice_sizes"]
-    if x.layout.stacked or any(axes and sizes[d] != x.shape[d] for d, axes in enumerate(x.layout.tiled)):
-        return None
-    x = run.devices.filled(x)
-    divided = {d: axes for d, start in enumerate(starts) if (axes := _own_part(run, x, d, sizes[d], start))}
-    if any(start.axes and d not in divided for d, start in enumerate(starts)):
-        return None
-    tiled = tuple(divided.get(d, axes) for d, axes in enumerate(x.layout.tiled))
-    taken = tuple(x.dims[d] if tiled[d] else size for d, size in enumerate(sizes))
-    zero = jnp.zeros((), starts[0].array.dtype)
-    first = [zero if d in divided else start.array for d, start in enumerate(starts)]
-    return result(eqn, [x.array, *first], [Layout((), tiled)], slice_sizes=taken)
+    """A dimension of which each device takes the part of its number is divided."""
+    first = list(starts)
+    for d, (start, size) in enumerate(zip(starts, eqn.params["slice_sizes"], strict=True)):
+        if axes := _own_part(run, x, d, size, start):
+            shape, tiled = (
+                (*x.shape[:d], size, *x.shape[d + 1 :]),
+                (*x.layout.tiled[:d], axes, *x.layout.tiled[d + 1 :]),
+            )
+            x = ShardedArray(run.devices.filled(x, [d]).array, shape, Layout(x.layout.stacked, tiled))
+            first[d] = whole(constant(np.zeros((), start.array.dtype)))
+    return propagated(run, eqn, x, *first)
 
 
 def _own_part(run: Interpreter, x: ShardedArray, dim: int, size: Dim, start: ShardedArray) -> tuple[str, ...]:
@@ -251,139 +203,6 @@ def _own_part(run: Interpreter, x: ShardedArray, dim: int, size: Dim, start: Sha
     count = run.devices.count(axes)
     own = np.array_equal(start.array.reshape(-1), np.arange(count) * size)
     return axes if own and x.shape[dim] == count * size and not x.layout.tiled[dim] else ()
-
-
-def dynamic_update_slice(
-    run: Interpreter, eqn: Equation, x: ShardedArray, update: ShardedArray, *starts: ShardedArray
-) -> Sequence[ShardedValue] | None:
-    """Dimensions of which all is written may be divided."""
-    layout = run.devices.joined([x.layout, update.layout])
-    if layout.stacked or any(s.axes for s in starts):
-        return None
-    if any(axes and update.shape[d] != x.shape[d] for d, axes in enumerate(layout.tiled)):
-        return None
-    arrays = [run.devices.relaid(run.devices.filled(v), layout).array for v in (x, update)]
-    return result(eqn, [*arrays, *(s.array for s in starts)], [layout])
-
-
-def gather(run: Interpreter, eqn: Equation, x: ShardedArray, indices: ShardedArray) -> Sequence[ShardedValue] | None:
-    """The operand may be divided along dimensions of which slices take all, the indices along all but the last one."""
-    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    if (
-        x.layout.stacked
-        or indices.layout.stacked
-        or not x.axes.isdisjoint(indices.axes)
-        or numbers.operand_batching_dims
-    ):
-        return None
-    if indices.layout.tiled[-1] or any(axes and sizes[d] != x.shape[d] for d, axes in enumerate(x.layout.tiled)):
-        return None
-    kept = [d for d in range(x.rank) if d not in numbers.collapsed_slice_dims]
-    if any(axes and d not in kept for d, axes in enumerate(x.layout.tiled)):
-        return None
-    x, indices = run.devices.filled(x), run.devices.filled(indices)
-    rank = len(eqn.outvars[0].aval.shape)
-    rows = iter(indices.layout.tiled)
-    places = dict(zip(numbers.offset_dims, kept, strict=True))
-    tiled = tuple(x.layout.tiled[places[d]] if d in places else next(rows) for d in range(rank))
-    taken = tuple(x.dims[d] if x.layout.tiled[d] else size for d, size in enumerate(sizes))
-    return result(eqn, [x.array, indices.array], [Layout((), tiled)], slice_sizes=taken)
-
-
-# -- reductions and products ------------------------------------------------------------------------------
-
-_KINDS: Mapping[str, Kind] = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min"}
-
-
-def reduce(run: Interpreter, eqn: Equation, x: ShardedArray) -> Sequence[ShardedValue] | None:
-    """Over dimensions that are divided, the result is that of all devices together."""
-    axes = eqn.params["axes"]
-    over = frozenset(a for d in axes for a in x.layout.tiled[d])
-    before = x
-    x, count = run.devices.filled(x, axes), len(x.layout.stacked)
-    layout = Layout(x.layout.stacked, tuple(names for d, names in enumerate(x.layout.tiled) if d not in axes))
-    (total,) = result(eqn, [x.array], [layout], axes=tuple(count + d for d in axes))
-    if not over:
-        return [total]
-    return [Unreduced(_KINDS[eqn.primitive.name], over, total.sharded, _parts(run, eqn, before))]
-
-
-def _parts(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Callable[[], ShardedArray]:
-    return lambda: run.on_each_device(eqn, *operands)[0].sharded
-
-
-def dot_general(run: Interpreter, eqn: Equation, lhs: ShardedArray, rhs: ShardedArray) -> Sequence[ShardedValue] | None:
-    """A contraction of dimensions that are divided alike is the sum over the devices."""
-    contracting, batch = eqn.params["dimension_numbers"]
-    before = lhs, rhs
-    lhs, rhs = run.devices.filled(lhs), run.devices.filled(rhs)
-    apart = _apart(lhs, rhs, contracting, batch)
-    lhs, rhs = run.devices.stacked(lhs, apart), run.devices.stacked(rhs, apart)
-    over = frozenset(a for d in contracting[0] for a in lhs.layout.tiled[d])
-    (total,) = _product(run, eqn, lhs, rhs)
-    return [Unreduced("sum", over, total.sharded, _parts(run, eqn, *before)) if over else total]
-
-
-def _apart(
-    lhs: ShardedArray, rhs: ShardedArray, contracting: Sequence[Sequence[int]], batch: Sequence[Sequence[int]]
-) -> frozenset[str]:
-    """The axes along which a product has to be computed for each device by itself."""
-    pairs = {
-        *zip(contracting[0], contracting[1], strict=True),
-        *zip(batch[0], batch[1], strict=True),
-    }
-    apart = set(lhs.layout.stacked) | set(rhs.layout.stacked)
-    for i, j in pairs:
-        if lhs.layout.tiled[i] != rhs.layout.tiled[j]:
-            apart |= {*lhs.layout.tiled[i], *rhs.layout.tiled[j]}
-    for axis in lhs.axes & rhs.axes:
-        if (lhs.layout.place(axis), rhs.layout.place(axis)) not in pairs:
-            apart.add(axis)
-    together = [set(axes) for axes in (*lhs.layout.tiled, *rhs.layout.tiled)]
-    while any(axes & apart and not axes <= apart for axes in together):
-        apart.update(*(axes for axes in together if axes & apart))
-    return frozenset(apart)
-
-
-def _product(run: Interpreter, eqn: Equation, lhs: ShardedArray, rhs: ShardedArray) -> list[ShardedValue]:
-    """The product, in which the leading axes of one operand are free, and those of both are batch axes."""
-    (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
-    left, right = lhs.layout.stacked, rhs.layout.stacked
-    both = [a for a in left if a in right]
-    numbers = (
-        (_shifted(lc, len(left)), _shifted(rc, len(right))),
-        ((*map(left.index, both), *_shifted(lb, len(left))), (*map(right.index, both), *_shifted(rb, len(right)))),  # type: ignore[misc]
-    )
-    (array,) = bind_primitive(eqn.primitive, {**eqn.params, "dimension_numbers": numbers}, lhs.array, rhs.array)
-    only = [a for a in left if a not in both], [a for a in right if a not in both]
-    free = [d for d in range(lhs.rank) if d not in (*lc, *lb)], [d for d in range(rhs.rank) if d not in (*rc, *rb)]
-    second = len(both) + len(lb) + len(only[0]) + len(free[0])
-    at = [
-        *range(len(both)),
-        *(len(both) + len(lb) + i for i in range(len(only[0]))),
-        *(second + i for i in range(len(only[1]))),
-    ]
-    if at != [*range(len(at))]:
-        array = lax.transpose(array, [*at, *(i for i in range(array.ndim) if i not in at)])
-    tiled = [lhs.layout.tiled[d] for d in (*lb, *free[0])] + [rhs.layout.tiled[d] for d in free[1]]
-    layout = Layout((*both, *only[0], *only[1]), tuple(tiled))
-    return [ShardedArray(array, eqn.outvars[0].aval.shape, layout)]
-
-
-def convolution(run: Interpreter, eqn: Equation, lhs: ShardedArray, rhs: ShardedArray) -> Sequence[ShardedValue] | None:
-    """The batch may be divided, and the features of the result."""
-    numbers = eqn.params["dimension_numbers"]
-    groups = {eqn.params["feature_group_count"], eqn.params["batch_group_count"]}
-    divided = [{d for d, axes in enumerate(x.layout.tiled) if axes} for x in (lhs, rhs)]
-    if lhs.layout.stacked or rhs.layout.stacked or groups != {1} or not lhs.axes.isdisjoint(rhs.axes):
-        return None
-    if not divided[0] <= {numbers.lhs_spec[0]} or not divided[1] <= {numbers.rhs_spec[0]}:
-        return None
-    tiled: list[tuple[str, ...]] = [()] * lhs.rank
-    tiled[numbers.out_spec[0]] = lhs.layout.tiled[numbers.lhs_spec[0]]
-    tiled[numbers.out_spec[1]] = rhs.layout.tiled[numbers.rhs_spec[0]]
-    arrays = [run.devices.filled(x).array for x in (lhs, rhs)]
-    return result(eqn, arrays, [Layout((), tuple(tiled))])
 
 
 # -- what is linear in parts that are still to be put together ------------------------------------------------
@@ -403,9 +222,9 @@ def _is_linear(eqn: Equation, operands: Sequence[ShardedValue]) -> bool:
     kinds = {x.kind for x in pending}
     if len(kinds) != 1 or len({x.over for x in pending}) != 1:
         return False
-    if name in ("copy", "copy_p", "reshape", "transpose", "squeeze", "broadcast_in_dim"):
+    if name in ("copy", "reshape", "transpose", "squeeze", "broadcast_in_dim"):
         return True
-    if _KINDS.get(name) in kinds:
+    if name.startswith("reduce_") and _KINDS.get(name) in kinds:
         return True
     if kinds != {"sum"}:
         return False
@@ -452,29 +271,7 @@ def _parts_of(rule: ShardedArrayRule, run: Interpreter, eqn: Equation, *operands
     return (run.on_each_device(eqn, *sharded) if results is None else results)[0].sharded
 
 
-_RULES: Mapping[str, ShardedArrayRule] = {
-    **dict.fromkeys(_ELEMENTWISE, elementwise),
-    **dict.fromkeys(_KINDS, reduce),
-    **dict.fromkeys(("argmax", "argmin"), along("axes")),
-    **dict.fromkeys(("reduce_and", "reduce_or", "reduce_prod", "reduce_xor"), along("axes")),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), along("axis")),
-    "sort": along("dimension"),
-    "rev": along("dimensions"),
-    "concatenate": along("dimension"),
-    "split": along("axis"),
-    "broadcast_in_dim": broadcast_in_dim,
-    "iota": iota,
-    "transpose": transpose,
-    "squeeze": squeeze,
-    "reshape": reshape,
-    "slice": slice_,
-    "pad": pad,
-    "dynamic_slice": dynamic_slice,
-    "dynamic_update_slice": dynamic_update_slice,
-    "gather": gather,
-    "dot_general": dot_general,
-    "conv_general_dilated": convolution,
-}  # fmt: skip
-
-PROPAGATION: Mapping[str, ShardRule] = {name: functools.partial(_linear, rule) for name, rule in _RULES.items()}
+PROPAGATION: Mapping[str, ShardRule] = {
+    name: functools.partial(_linear, dynamic_slice if name == "dynamic_slice" else propagated) for name in PRIMITIVES
+}
 """The rules of this module: primitive → rule."""

@@ -152,12 +152,10 @@ class Devices:
 
     def relaid(self, x: ShardedArray, layout: Layout) -> ShardedArray:
         """The value in a layout that has all of its axes, with all elements of the dimensions that are divided."""
-        x = self._taken_out(x, layout)
-        for d, axes in enumerate(layout.tiled):
-            if axes and not x.layout.tiled[d]:
-                x = self._tiled(x, d, axes)
-        sizes = [self.sizes[a] for a in layout.stacked]
-        return ShardedArray(broadcast(_led(x, layout.stacked), [*sizes, *x.dims]), x.shape, layout)
+        array, count = self.broadcastable(x, layout), len(layout.stacked)
+        divided = self.sizes_of(x.shape, layout)
+        sizes = [n if i < count or layout.tiled[i - count] else array.shape[i] for i, n in enumerate(divided)]
+        return ShardedArray(broadcast(array, sizes), x.shape, layout)
 
     def broadcastable(self, x: ShardedArray, layout: Layout) -> jax.Array:
         """An array in a layout that has all axes of the value, of size 1 along axes and dimensions where it does not differ."""
