@@ -39,7 +39,8 @@ class Table:
 
 
 def found(width: int, count: int = 3, *, decoder: Any = None, stop: Any = (), penalty: float = 1.0) -> Any:
-    return search(decoder or Table(), [1], Ends(count, frozenset(stop)), Beams(width, penalty))
+    table: Any = decoder or Table()
+    return search(table, [1], Ends(count, frozenset(stop)), Beams(width, penalty))
 
 
 def logarithm(ids: Any) -> float:
