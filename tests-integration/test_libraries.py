@@ -43,6 +43,14 @@ def test_programs(one: programs.Program) -> None:
         assert_same(exported, fn, *programs.arguments(one, sizes), rtol=one.rtol)
 
 
+@pytest.mark.sampled(26)
+@pytest.mark.parametrize("one", PROGRAMS[2::5], ids=[one.name for one in PROGRAMS[2::5]])
+def test_programs_in_plain_onnx(one: programs.Program) -> None:
+    fn = one.make()
+    exported = to_onnx(fn, programs.specs(one), target="onnx")
+    assert_same(exported, fn, *programs.arguments(one, programs.SIZES[0]), rtol=one.rtol)
+
+
 def test_the_names_of_programs_differ() -> None:
     assert len({one.name for one in PROGRAMS}) == len(PROGRAMS) >= 250
 
