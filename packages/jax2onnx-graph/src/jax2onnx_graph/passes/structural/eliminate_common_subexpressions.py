@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
