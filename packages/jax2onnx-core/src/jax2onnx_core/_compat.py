@@ -73,6 +73,7 @@ __all__ = [
     "has_mesh",
     "in_no_mesh",
     "inconclusive_dimension_error",
+    "inner_jaxprs",
     "is_checkify_effect",
     "is_checkify_error",
     "is_checkify_imported",
@@ -138,6 +139,18 @@ _UNIFIED = _ClosedJaxpr is _core.Jaxpr
 def is_jaxpr(value: object) -> bool:
     """Whether `value` is a jaxpr, open or closed."""
     return isinstance(value, (_core.Jaxpr, _ClosedJaxpr))
+
+
+def inner_jaxprs(eqn: Equation) -> list[Jaxpr]:
+    """The jaxprs that are parameters of an equation, alone or in tuples and lists."""
+    found: list[Jaxpr] = []
+    pending = list(eqn.params.values())
+    for value in pending:
+        if isinstance(value, (tuple, list)):
+            pending.extend(value)
+        elif is_jaxpr(value):
+            found.append(value)
+    return found
 
 
 def open_jaxpr(jaxpr: Jaxpr, consts: Sequence[PyTree] = ()) -> tuple[jax.extend.core.Jaxpr, Sequence[PyTree]]:

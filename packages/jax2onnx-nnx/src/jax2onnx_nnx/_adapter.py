@@ -123,13 +123,20 @@ def _parts(module: nnx.Module) -> Iterator[tuple[Path, Any]]:
             continue
         visited.add(id(part))
         if isinstance(part, nnx.Pytree):
-            held = [(_key(name), value) for name, value in vars(part).items() if not isinstance(value, _PLAIN)]
+            held = [(_key(name), value) for name, value in vars(part).items() if not _is_plain(name, value)]
             held.sort(key=lambda item: (isinstance(item[0], str), item[0]), reverse=True)
             pending += [((*path, key), value) for key, value in held]
         elif not isinstance(part, nnx.Variable):
             inside = [(key, value) for key, value in nnx.iter_graph(part) if value is not part]
             pending += [((*path, *key), value) for key, value in reversed(inside)]
         yield path, part
+
+
+def _is_plain(name: str, value: object) -> bool:
+    """Whether an attribute holds no module and no array: a number, a shape, or what Flax notes about a module."""
+    if name.startswith("_pytree__") or isinstance(value, _PLAIN):
+        return True
+    return type(value) is tuple and all(isinstance(element, _PLAIN) for element in value)
 
 
 def _key(attribute: str) -> str | int:

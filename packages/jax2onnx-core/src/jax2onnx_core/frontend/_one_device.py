@@ -22,14 +22,9 @@ def _knows_a_mesh(jaxpr: Jaxpr, seen: set[int]) -> bool:
     seen.add(id(jaxpr))
     inner, _ = open_jaxpr(jaxpr)
     return any(map(_compat.has_mesh, (*inner.constvars, *inner.invars))) or any(
-        _compat.on_a_mesh(eqn) or any(_holds_a_mesh(p, seen) for p in eqn.params.values()) for eqn in inner.eqns
+        _compat.on_a_mesh(eqn) or any(_knows_a_mesh(nested, seen) for nested in _compat.inner_jaxprs(eqn))
+        for eqn in inner.eqns
     )
-
-
-def _holds_a_mesh(value: object, seen: set[int]) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(_holds_a_mesh(part, seen) for part in value)
-    return is_jaxpr(value) and _knows_a_mesh(value, seen)
 
 
 class _OneDevice(JaxprRewriter):

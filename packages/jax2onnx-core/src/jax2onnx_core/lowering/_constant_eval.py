@@ -39,7 +39,10 @@ def evaluate_equation(
     Evaluated are first-order equations on constants, without effects, when their results are static and small or not
     larger than the operands; by the NumPy function that a plugin declares for the primitive, otherwise by JAX.
     """
-    if any(v.const_value is None for v in operands) or eqn.effects or is_composite(eqn.primitive):
+    for operand in operands:
+        if operand.const_value is None:
+            return None
+    if eqn.effects or is_composite(eqn.primitive):
         return None
     size = _static_size(operation)
     if size is None or size > max(_SMALL, sum(v.const_value.nbytes for v in operands if v.const_value)):

@@ -59,8 +59,8 @@ class Dispatcher:
 
     def lower(self, ctx: Context, operation: Operation, arguments: Sequence[Any]) -> list[Value] | None:
         """The values of the results; None where no plugin has a way."""
-        split = any(has_components(a.dtype) for a in (*operation.avals_in, *operation.avals_out))
-        results = ctx.empty_arrays(map(physical_type, operation.avals_out))
+        split = any(map(has_components, {a.dtype for a in (*operation.avals_in, *operation.avals_out)}))
+        results = ctx.empty_arrays(operation.types_out)
         results = results or self._by_rule(ctx, operation, arguments, physical_only=split)
         if results is None and split and operation.body is None:
             results = self._by_components(ctx, operation, arguments)

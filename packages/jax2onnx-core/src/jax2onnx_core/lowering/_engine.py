@@ -136,8 +136,7 @@ class Engine:
 
     def _accept(self, operation: Operation, operands: Sequence[Value], results: Sequence[object]) -> list[Value]:
         """The results of an operation, checked and labelled; RuleError where they are not those of its avals."""
-        types = [physical_type(aval) for aval in operation.avals_out]
-        return accept_results(self.state, types, operands, results, self._symbols.may_agree)
+        return accept_results(self.state, operation.types_out, operands, results, self._symbols.may_agree)
 
     def lowered(self, ctx: Context, index: int, eqn: Equation, operands: list[Value], results: list[Value]) -> None:
         """Called for each equation, by its place in its jaxpr, that was lowered."""

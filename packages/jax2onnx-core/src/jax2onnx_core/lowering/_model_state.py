@@ -12,7 +12,7 @@ from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Names
-from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, SymbolicDim, Term, is_static
+from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, SymbolicDim, Term, are_plain, is_static
 from jax2onnx_graph.metadata import DIMS_KEY
 from jax2onnx_graph.targets import Target
 
@@ -78,6 +78,9 @@ class ModelState:
     def set_dims(self, value: Value, dims: Sequence[Dim]) -> None:
         """Remember the dimensions of a value, and label it with them."""
         self._dims[value] = dims = tuple(dims)
+        if are_plain(dims):
+            value.shape = ir.Shape(dims)
+            return
         value.shape = ir.Shape([int(d) if is_static(d) else self._label(d) for d in dims])
         if any(isinstance(d, SpecializedDim) for d in dims):
             value.metadata_props[DIMS_KEY] = ", ".join(self.notation.label(d) for d in dims)

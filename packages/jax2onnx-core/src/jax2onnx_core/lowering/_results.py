@@ -8,7 +8,7 @@ from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.errors import RuleError
-from jax2onnx_graph.facts.dims import Dims, SpecializedDim
+from jax2onnx_graph.facts.dims import Dims, SpecializedDim, are_plain
 
 from jax2onnx_core.lowering._model_state import ModelState
 
@@ -51,4 +51,4 @@ def _accept(
 
 def _says_more(dims: Dims, known: Dims) -> bool:
     """Whether the equation's dimensions differ from those a rule inferred, or remember symbols where those do not."""
-    return dims != known or any(isinstance(d, SpecializedDim) for d in dims)
+    return dims != known or (not are_plain(dims) and any(isinstance(d, SpecializedDim) for d in dims))

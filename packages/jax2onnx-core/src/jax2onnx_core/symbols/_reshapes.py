@@ -11,7 +11,7 @@ from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Equation, Jaxpr
-from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
+from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols._quotients import are_equal
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
@@ -60,7 +60,7 @@ def _reshapes(jaxpr: Jaxpr) -> dict[tuple[Dims, Dims], Sequence[Equation]]:
                 map(is_static, (*eqn.invars[0].aval.shape, *eqn.outvars[0].aval.shape))
             ):
                 found.setdefault((eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape), (*calls, eqn))
-            for inner in _jaxprs(eqn):
+            for inner in _compat.inner_jaxprs(eqn):
                 if id(inner) not in seen:
                     seen.add(id(inner))
                     visit(inner, (*calls, eqn))
@@ -73,11 +73,6 @@ def _line(equations: Sequence[Equation]) -> str:
     """The user's line of the last of some equations; that of the call around it where it has none."""
     lines = (_compat.user_frame(eqn.source_info) for eqn in reversed(equations))
     return next(filter(None, lines), _NO_PLACE)
-
-
-def _jaxprs(eqn: Equation) -> Iterator[Jaxpr]:
-    for value in eqn.params.values():
-        yield from filter(is_jaxpr, value if isinstance(value, tuple) else (value,))
 
 
 def _seem_equal(left: Dim, right: Dim, symbols: Symbols) -> bool:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeGuard
 
 import numpy as np
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["OPERATIONS", "Dim", "Dims", "Factor", "SpecializedDim", "SymbolicDim", "Term", "is_empty", "is_static"]
+__all__ = [
+    "OPERATIONS",
+    "Dim",
+    "Dims",
+    "Factor",
+    "SpecializedDim",
+    "SymbolicDim",
+    "Term",
+    "are_plain",
+    "is_empty",
+    "is_static",
+]
 
 
 class SymbolicDim(Protocol):
@@ -58,6 +69,8 @@ class SpecializedDim(int):
         return int, (int(self),)
 
 
+_INT = frozenset({int})
+
 Dim = int | SymbolicDim
 Dims = tuple[Dim, ...]
 
@@ -75,6 +88,11 @@ def is_static(dim: Dim | str) -> TypeIs[int]:
     return isinstance(dim, (int, np.integer))
 
 
+def are_plain(dims: Dims) -> TypeGuard[tuple[int, ...]]:
+    """Whether dimensions are numbers that remember nothing, as most are: asked at once, where each would take long."""
+    return _INT.issuperset(map(type, dims))
+
+
 def is_empty(dims: Sequence[Dim]) -> bool:
     """Whether an array of these dimensions has no elements, whatever its symbols are."""
-    return any(is_static(dim) and dim == 0 for dim in dims)
+    return 0 in dims if are_plain(tuple(dims)) else any(is_static(dim) and dim == 0 for dim in dims)

@@ -94,7 +94,7 @@ def _check_form(node: ir.Node, opset: int) -> None:
     for required in form.required:
         if required not in node.attributes:
             raise RuleError(f"{name} needs the attribute {required}.")
-    for attribute in node.attributes.values():
+    for attribute in node.attributes.data.values():
         expected = form.attributes.get(attribute.name)
         if expected is None:
             known = ", ".join(sorted(form.attributes)) or "none"
@@ -109,7 +109,7 @@ def _check_form(node: ir.Node, opset: int) -> None:
 
 def _types_of(node: ir.Node) -> tuple[_Types, _Types]:
     """The element types of a node's operands and results."""
-    return tuple(None if v is None else v.dtype for v in node.inputs), tuple(v.dtype for v in node.outputs)
+    return tuple([None if v is None else v.dtype for v in node.inputs]), tuple([v.dtype for v in node.outputs])
 
 
 def _is_within(count: int, bounds: tuple[int, int]) -> bool:
