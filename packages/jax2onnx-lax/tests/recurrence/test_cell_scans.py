@@ -260,6 +260,27 @@ def test_products_before_the_loop_are_weights(function: Callable[..., Any]) -> N
     assert not {"MatMul", "Gemm", "Scan"} & set(found)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_states_before_the_steps_are_collected(reverse: bool) -> None:
+    def function(x: Any, h: Any) -> Any:
+        return jax.lax.scan(lambda h, x: (late_gru(h, x)[0], h), h, x, reverse=reverse)
+
+    found = _operators(function, *ONE)
+    assert "GRU" in found
+    assert "Scan" not in found
+
+
+def _twice(h: Any, x: Any) -> Any:
+    return late_gru(h, x)[0], jnp.sin(late_gru(h, x)[1])
+
+
+@pytest.mark.parametrize("cell", [_twice, jax.checkpoint(late_gru)])
+def test_a_step_that_is_computed_twice(cell: Callable[..., Any]) -> None:
+    found = _operators(_scanned(cell), *ONE)
+    assert "GRU" in found
+    assert "Scan" not in found
+
+
 def test_a_sequence_without_a_batch() -> None:
     assert "RNN" in _operators(_scanned(simple), ("T", F), (H,))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -58,6 +58,7 @@ class FormulaReader:
     def __init__(self, sizes: Mapping[str, Dim], constants: Constants) -> None:
         self.sizes, self._constants = sizes, constants
         self.rows: dict[Formula, Leaf] = {}
+        self._products: dict[Hashable, Product] = {}
 
     def results(self, eqn: Equation, operands: Sequence[Reading]) -> list[Reading]:
         """The results of an equation."""
@@ -105,6 +106,11 @@ class FormulaReader:
         if formula not in self.rows:
             self.rows[formula] = Leaf(formula, frame.shape[axis])
         return Affine.row(self.rows[formula], frame.batch, axis)
+
+    def product(self, operand: Affine, matrix: Array, weights: frozenset[Value]) -> Product:
+        """The product of rows with a matrix; one that is computed twice is the same."""
+        key = operand.key, matrix.ctypes.data, matrix.shape, matrix.strides, matrix.dtype
+        return self._products.setdefault(key, Product(operand, matrix, weights))
 
 
 _Rule = Callable[[FormulaReader, Equation, list[Formula]], Sequence[Formula]]
@@ -416,7 +422,7 @@ def _times(reader: FormulaReader, formula: Formula, rank: int, matrix: Array, we
     if any(size > 1 for size in shape[:rank]):
         raise UnsuitableError("its step multiplies several rows at once by a matrix")
     flat = reader.row(formula.arranged(lambda array: array.reshape(-1), ((),)), 0)
-    product = Product(flat, matrix.reshape(count, -1), weights)
+    product = reader.product(flat, matrix.reshape(count, -1), weights)
     places = np.arange(product.matrix.shape[1]).reshape(*[1] * rank, *free)
     terms = (Term(product, places, np.ones(places.shape, np.float32)),) if flat.terms else ()
     bias = (flat.bias @ product.matrix).reshape(places.shape)
