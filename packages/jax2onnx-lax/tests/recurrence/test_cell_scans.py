@@ -412,6 +412,38 @@ def test_a_scan_without_gates() -> None:
     assert "its step has no gates" in _reasons(program)
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", ["kernel", "recurrent kernel", "first state"])
+def test_weights_and_states_that_are_not_finite(place: str, number: float) -> None:
+    arrays = {"kernel": JOINED[:F], "recurrent kernel": JOINED[F:], "first state": jnp.zeros((3, H))}
+    arrays[place] = arrays[place].at[1, 2].set(number)
+    kernel = jnp.concatenate([arrays["kernel"], arrays["recurrent kernel"]])[:, :H]
+
+    def function(x: Any) -> Any:
+        step = _tanh(lambda h, x: jnp.concatenate([x, h], -1) @ kernel)
+        return jax.lax.scan(step, arrays["first state"], x)
+
+    program = to_onnx(function, [("T", 3, F)])
+    assert "a weight or a first state is not finite, which the operators do not compute as JAX does" in _reasons(
+        program
+    )
+    x = _rng.normal(size=(4, 3, F)).astype(np.float32)
+    for y, wanted in zip(program(x), function(x), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(("cell", "states"), [(joined_lstm, 2), (late_gru, 1), (classic_gru, 1), (simple, 1)])
+def test_nan_in_given_values(cell: Callable[..., Any], states: int, place: int) -> None:
+    function = _scanned(cell, states)
+    program = to_onnx(function, TWO[: 1 + states])
+    arrays = [_rng.normal(size=(4, 3, F)), *_rng.normal(size=(2, 3, H))][: 1 + states]
+    arrays = [array.astype(np.float32) for array in arrays]
+    arrays[place % len(arrays)][..., 1, 2] = np.nan
+    for y, wanted in zip(jax.tree.leaves(program(*arrays)), jax.tree.leaves(function(*arrays)), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-5)
+
+
 class _Without(Target):
     """A target that lacks an operator, or avoids a form."""
 

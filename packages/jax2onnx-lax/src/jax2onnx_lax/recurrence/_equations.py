@@ -425,8 +425,8 @@ def _times(reader: FormulaReader, formula: Formula, rank: int, matrix: Array, we
     product = reader.product(flat, matrix.reshape(count, -1), weights)
     places = np.arange(product.matrix.shape[1]).reshape(*[1] * rank, *free)
     terms = (Term(product, places, np.ones(places.shape, np.float32)),) if flat.terms else ()
-    bias = (flat.bias @ product.matrix).reshape(places.shape)
-    return Formula.from_affine(Affine(terms, bias, (*batch, *[()] * len(free)), flat.biases))
+    bias = flat.bias @ product.matrix if flat.bias.any() else np.zeros(places.size, product.matrix.dtype)
+    return Formula.from_affine(Affine(terms, bias.reshape(places.shape), (*batch, *[()] * len(free)), flat.biases))
 
 
 _RULES: Mapping[str, _Rule] = {

@@ -205,6 +205,11 @@ class _CellScan:
         """The results of the scan, by the operator."""
         cell, body = self.read({})
         weights = weights_of(cell, body)
+        states = [array for index in cell.states if (array := self._first(index)) is not None]
+        if not all(np.isfinite(array).all() for array in (*weights.arrays, *states)):
+            raise UnsuitableError(
+                "a weight or a first state is not finite, which the operators do not compute as JAX does"
+            )
         if not self.ctx.supports(cell.op_type, body.dtype):
             raise UnsuitableError(f"the target has no {cell.op_type} for {body.dtype}")
         collected = self._collected(body, cell.states[0])
@@ -215,6 +220,10 @@ class _CellScan:
         for index, state in zip(cell.states, last, strict=True):
             carry[self.steps.given[1][index]] = layout.state(state)
         return [*carry[self.num_consts :], *stacks]
+
+    def _first(self, index: int) -> Array | None:
+        """A first state, if it is known."""
+        return self.ctx.known(self.operands[self.steps.given[1][index]])
 
     def _collected(self, body: CellBody, hidden: int) -> _Collected:
         """How the stacked results follow from the hidden state, the carry at the place `hidden`.
