@@ -292,6 +292,11 @@ def test_several_batch_axes(dims: tuple[Any, ...]) -> None:
     assert "Scan" not in found
 
 
+@pytest.mark.parametrize(("length", "found"), [(0, False), (1, True), (2, True)])
+def test_scans_of_few_steps(length: int, found: bool) -> None:
+    assert ("RNN" in _operators(_scanned(simple), (length, "B", F), ("B", H))) is found
+
+
 def test_a_scan_that_may_have_no_steps() -> None:
     program = to_onnx(_scanned(simple), [("T", "B", F), ("B", H)], constraints=["T >= 0"])
     assert {"RNN", "Scan", "Loop"} & {node.op_type for node in program.model.graph.all_nodes()} == {"RNN"}

@@ -81,8 +81,8 @@ def cell_scan(
       length: the number of steps.
       reverse: whether the last step comes first.
     """
-    if is_static(length) and length < 2:
-        ctx.decline("it has one step")
+    if is_static(length) and length == 0:
+        ctx.decline("it has no steps")
     if not _has_gates(jaxpr):
         ctx.decline("its step has no gates")
     try:
