@@ -260,6 +260,27 @@ def test_products_before_the_loop_are_weights(function: Callable[..., Any]) -> N
     assert not {"MatMul", "Gemm", "Scan"} & set(found)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_states_before_the_steps_are_collected(reverse: bool) -> None:
+    def function(x: Any, h: Any) -> Any:
+        return jax.lax.scan(lambda h, x: (late_gru(h, x)[0], h), h, x, reverse=reverse)
+
+    found = _operators(function, *ONE)
+    assert "GRU" in found
+    assert "Scan" not in found
+
+
+def _twice(h: Any, x: Any) -> Any:
+    return late_gru(h, x)[0], jnp.sin(late_gru(h, x)[1])
+
+
+@pytest.mark.parametrize("cell", [_twice, jax.checkpoint(late_gru)])
+def test_a_step_that_is_computed_twice(cell: Callable[..., Any]) -> None:
+    found = _operators(_scanned(cell), *ONE)
+    assert "GRU" in found
+    assert "Scan" not in found
+
+
 def test_a_sequence_without_a_batch() -> None:
     assert "RNN" in _operators(_scanned(simple), ("T", F), (H,))
 
@@ -269,6 +290,11 @@ def test_several_batch_axes(dims: tuple[Any, ...]) -> None:
     found = _operators(_scanned(joined_lstm, 2), ("T", *dims, F), (*dims, H), (*dims, H))
     assert "LSTM" in found
     assert "Scan" not in found
+
+
+@pytest.mark.parametrize(("length", "found"), [(0, False), (1, True), (2, True)])
+def test_scans_of_few_steps(length: int, found: bool) -> None:
+    assert ("RNN" in _operators(_scanned(simple), (length, "B", F), ("B", H))) is found
 
 
 def test_a_scan_that_may_have_no_steps() -> None:
@@ -389,6 +415,38 @@ def test_a_count_among_the_states() -> None:
 def test_a_scan_without_gates() -> None:
     program = to_onnx(_scanned(lambda h, x: (jnp.sin(h) + x[:, :1], h)), ONE)
     assert "its step has no gates" in _reasons(program)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", ["kernel", "recurrent kernel", "first state"])
+def test_weights_and_states_that_are_not_finite(place: str, number: float) -> None:
+    arrays = {"kernel": JOINED[:F], "recurrent kernel": JOINED[F:], "first state": jnp.zeros((3, H))}
+    arrays[place] = arrays[place].at[1, 2].set(number)
+    kernel = jnp.concatenate([arrays["kernel"], arrays["recurrent kernel"]])[:, :H]
+
+    def function(x: Any) -> Any:
+        step = _tanh(lambda h, x: jnp.concatenate([x, h], -1) @ kernel)
+        return jax.lax.scan(step, arrays["first state"], x)
+
+    program = to_onnx(function, [("T", 3, F)])
+    assert "a weight or a first state is not finite, which the operators do not compute as JAX does" in _reasons(
+        program
+    )
+    x = _rng.normal(size=(4, 3, F)).astype(np.float32)
+    for y, wanted in zip(program(x), function(x), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(("cell", "states"), [(joined_lstm, 2), (late_gru, 1), (classic_gru, 1), (simple, 1)])
+def test_nan_in_given_values(cell: Callable[..., Any], states: int, place: int) -> None:
+    function = _scanned(cell, states)
+    program = to_onnx(function, TWO[: 1 + states])
+    arrays = [_rng.normal(size=(4, 3, F)), *_rng.normal(size=(2, 3, H))][: 1 + states]
+    arrays = [array.astype(np.float32) for array in arrays]
+    arrays[place % len(arrays)][..., 1, 2] = np.nan
+    for y, wanted in zip(jax.tree.leaves(program(*arrays)), jax.tree.leaves(function(*arrays)), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-5)
 
 
 class _Without(Target):

@@ -47,8 +47,11 @@ class Product:
         result: dict[Hashable, Array] = {}
         taken = self.matrix[:, columns]
         for term in self.operand.terms:
-            scaled = taken if (term.scale == 1).all() else term.scale[:, None] * taken
-            matrix = _spread(term.source, term.columns, scaled)
+            if (term.scale == 1).all():
+                matrix = _spread(term.source, term.columns, taken)
+            else:  # what is multiplied by 0 has no part in it, even where it is infinite
+                own = np.flatnonzero(term.scale)
+                matrix = _spread(term.source, term.columns[own], term.scale[own, None] * taken[own])
             for leaf, part in matrix.items():
                 result[leaf] = result[leaf] + part if leaf in result else part
         return result

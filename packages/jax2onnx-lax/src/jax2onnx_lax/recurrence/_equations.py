@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import jax
 import numpy as np
 from jax2onnx_core import Dim, Jaxpr, Value
 from jax2onnx_core.jax_types import Atom, Equation, Var
-from jax2onnx_core.jaxprs import is_literal, is_static, open_jaxpr
+from jax2onnx_core.jaxprs import bind_equation, is_literal, is_static, open_jaxpr
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._affine import Affine, Batch, Leaf, Product, Term
 from jax2onnx_lax.recurrence._called import called_jaxpr
 from jax2onnx_lax.recurrence._errors import UnsuitableError
@@ -58,6 +57,7 @@ class FormulaReader:
     def __init__(self, sizes: Mapping[str, Dim], constants: Constants) -> None:
         self.sizes, self._constants = sizes, constants
         self.rows: dict[Formula, Leaf] = {}
+        self._products: dict[Hashable, Product] = {}
 
     def results(self, eqn: Equation, operands: Sequence[Reading]) -> list[Reading]:
         """The results of an equation."""
@@ -105,6 +105,11 @@ class FormulaReader:
         if formula not in self.rows:
             self.rows[formula] = Leaf(formula, frame.shape[axis])
         return Affine.row(self.rows[formula], frame.batch, axis)
+
+    def product(self, operand: Affine, matrix: Array, weights: frozenset[Value]) -> Product:
+        """The product of rows with a matrix; one that is computed twice is the same."""
+        key = operand.key, matrix.ctypes.data, matrix.shape, matrix.strides, matrix.dtype
+        return self._products.setdefault(key, Product(operand, matrix, weights))
 
 
 _Rule = Callable[[FormulaReader, Equation, list[Formula]], Sequence[Formula]]
@@ -416,11 +421,11 @@ def _times(reader: FormulaReader, formula: Formula, rank: int, matrix: Array, we
     if any(size > 1 for size in shape[:rank]):
         raise UnsuitableError("its step multiplies several rows at once by a matrix")
     flat = reader.row(formula.arranged(lambda array: array.reshape(-1), ((),)), 0)
-    product = Product(flat, matrix.reshape(count, -1), weights)
+    product = reader.product(flat, matrix.reshape(count, -1), weights)
     places = np.arange(product.matrix.shape[1]).reshape(*[1] * rank, *free)
     terms = (Term(product, places, np.ones(places.shape, np.float32)),) if flat.terms else ()
-    bias = (flat.bias @ product.matrix).reshape(places.shape)
-    return Formula.from_affine(Affine(terms, bias, (*batch, *[()] * len(free)), flat.biases))
+    bias = flat.bias @ product.matrix if flat.bias.any() else np.zeros(places.size, product.matrix.dtype)
+    return Formula.from_affine(Affine(terms, bias.reshape(places.shape), (*batch, *[()] * len(free)), flat.biases))
 
 
 _RULES: Mapping[str, _Rule] = {

@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 import jax
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
-from jax2onnx_core.jaxprs import is_literal, open_jaxpr, struct
+from jax2onnx_core.jaxprs import bind_equation, is_literal, open_jaxpr, struct
 
-from jax2onnx_lax._compat import bind_equation
 from jax2onnx_lax.recurrence._called import CALLS, called_jaxpr, is_batchable
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 

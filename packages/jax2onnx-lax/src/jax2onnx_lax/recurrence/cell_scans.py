@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Value
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import Dims, is_static, open_jaxpr
+from jax2onnx_core.jaxprs import Dims, is_positive, is_static, open_jaxpr
 from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import common_name
@@ -24,7 +26,6 @@ from jax2onnx_lax.recurrence._called import called_equations
 from jax2onnx_lax.recurrence._cell_bodies import CellBody, ScannedTensor
 from jax2onnx_lax.recurrence._cells import Cell, cells
 from jax2onnx_lax.recurrence._errors import UnsuitableError
-from jax2onnx_lax.recurrence._formulas import Formula
 from jax2onnx_lax.recurrence._steps import Steps
 from jax2onnx_lax.recurrence._weights import Weights, weights_of
 
@@ -66,7 +67,7 @@ def cell_scan(
        in any way; products that are taken out of the loop are followed to their operand.
     7. States may be [batch…, H], or [H] of a sequence without a batch.
     8. The row is that of an input, or what a step computes without the states; that is computed for all steps before.
-    9. What is collected may be computed of the new h and of rows; it is computed for all steps afterwards.
+    9. What is collected may be computed of h before and after the step, and of rows; it is computed for all steps afterwards.
     10. Weights may be absent.
 
     All others are declined.
@@ -80,8 +81,8 @@ def cell_scan(
       length: the number of steps.
       reverse: whether the last step comes first.
     """
-    if is_static(length) and length < 2:
-        ctx.decline("it has one step")
+    if is_static(length) and length == 0:
+        ctx.decline("it has no steps")
     if not _has_gates(jaxpr):
         ctx.decline("its step has no gates")
     try:
@@ -125,6 +126,28 @@ class _Model:
 
     def definition(self, value: Value) -> Definition | None:
         return self.ctx.definition(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Collected:
+    """How the stacked results of a scan follow from the hidden state.
+
+    Attributes:
+      after: the variables that hold it after the step.
+      old: the variable that holds it before the step.
+      rest: computes the results that are others, from the constants, what is scanned, and the stacks of these variables.
+      needs_old: whether it is given the stack of `old`.
+    """
+
+    after: Sequence[Var]
+    old: Var
+    rest: Jaxpr | None
+    needs_old: bool = False
+
+
+def _shifted(first: jax.Array, stack: jax.Array, *, reverse: bool) -> jax.Array:
+    """The states before each step, from the first and those after each step."""
+    return jnp.concatenate([stack[1:], first[None]] if reverse else [first[None], stack[:-1]])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,33 +205,58 @@ class _CellScan:
         """The results of the scan, by the operator."""
         cell, body = self.read({})
         weights = weights_of(cell, body)
+        states = [array for index in cell.states if (array := self._first(index)) is not None]
+        if not all(np.isfinite(array).all() for array in (*weights.arrays, *states)):
+            raise UnsuitableError(
+                "a weight or a first state is not finite, which the operators do not compute as JAX does"
+            )
         if not self.ctx.supports(cell.op_type, body.dtype):
             raise UnsuitableError(f"the target has no {cell.op_type} for {body.dtype}")
-        hidden, rest = self._collected(body, body.after[cell.states[0]])
+        collected = self._collected(body, cell.states[0])
         layout = _Layout(self.ctx, self.length, self.steps.carry[0].aval.shape, body.width)
         y, *last = self._operator(cell, layout, self._sequence(weights.sequence), self._weights(weights))
-        stack = layout.rows(y)
-        others = iter(self.ctx.inline(rest, *self.consts, *self.xs, *[stack] * len(hidden)) if rest is not None else ())
-        stacks = [stack if v in hidden else next(others) for v in self.steps.results]
+        stacks = self._stacks(collected, layout.rows(y))
         carry = list(self.operands[: self.num_consts + self.num_carry])
         for index, state in zip(cell.states, last, strict=True):
             carry[self.steps.given[1][index]] = layout.state(state)
         return [*carry[self.num_consts :], *stacks]
 
-    def _collected(self, body: CellBody, new: Formula) -> tuple[list[Var], Jaxpr | None]:
-        """The variables that hold the new hidden state, and what computes the other stacked results from its stack.
+    def _first(self, index: int) -> Array | None:
+        """A first state, if it is known."""
+        return self.ctx.known(self.operands[self.steps.given[1][index]])
+
+    def _collected(self, body: CellBody, hidden: int) -> _Collected:
+        """How the stacked results follow from the hidden state, the carry at the place `hidden`.
 
         Raises:
           UnsuitableError: these results need more than that.
         """
-        shape = self.steps.carry[0].aval.shape
+        shape, new, old = self.steps.carry[0].aval.shape, body.after[hidden], self.steps.carry[hidden]
         made = [
             v for eqn in self.steps.equations for v in eqn.outvars if v in self.steps.on_carry and v.aval.shape == shape
         ]
-        hidden = [v for v in made if body.reading(v) == new]
-        others = [v for v in self.steps.results if v not in hidden]
-        rest = self.steps.for_all_steps(others, [*self.steps.rows, *hidden], self.length) if others else None
-        return hidden, rest
+        after = [v for v in made if body.reading(v) == new]
+        others = [v for v in self.steps.results if v not in after]
+        if not others:
+            return _Collected(after, old, None)
+        known = [*self.steps.rows, *after]
+        with contextlib.suppress(UnsuitableError):  # the old state may be needed, too
+            return _Collected(after, old, self.steps.for_all_steps(others, known, self.length))
+        if not is_positive(self.length):
+            raise UnsuitableError("it collects states before its steps, of which there may be none")
+        rest = self.steps.for_all_steps(others, [*known, old], self.length)
+        return _Collected(after, old, rest, needs_old=True)
+
+    def _stacks(self, collected: _Collected, stack: Value) -> list[Value]:
+        """The stacked results, from the hidden states after all steps."""
+        if collected.rest is None:
+            return [stack] * len(self.steps.results)
+        given = [*self.consts, *self.xs, *[stack] * len(collected.after)]
+        if collected.needs_old:
+            first = self.operands[self.steps.given[1][self.steps.carry.index(collected.old)]]
+            given.append(self.ctx.jax(_shifted, first, stack, reverse=self.reverse))
+        others = iter(self.ctx.inline(collected.rest, *given))
+        return [stack if v in collected.after else next(others) for v in self.steps.results]
 
     def _sequence(self, tensor: ScannedTensor) -> Value:
         """What the operator reads, `[T, …, I]`."""
