@@ -102,6 +102,17 @@ def test_attention_of_grouped_heads(fused):
     assert operators == ["Slice", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
 
 
+@pytest.mark.parametrize(("group", "rows"), [(2, 1), (3, 1), (4, 4)])
+def test_rows_of_a_key_head_that_may_be_query_heads_are_heads_where_they_are_few(rewrite, group, rows):
+    """[B, K, G, H] is K · G heads of one query as well as K heads of G queries."""
+    text = f"""<ir_version: 10, opset_import: ["" : 23]>
+        main (float[B,2,{group},4] q, float[B,2,5,4] k) => (float[B,2,{group},4] y) {{
+            kt = Transpose<perm = [0,1,3,2]>(k) l = MatMul(q, kt) p = Softmax<axis = -1>(l) y = MatMul(p, k) }}"""
+    (result,) = rewrite(FuseAttention(), text, tolerance=2e-5)
+    own = "q" if rows > 1 else f"Reshape(q, [0, {2 * group}, 1, 4])"
+    assert f"({own}, k, k)" in result
+
+
 REPEATED = """axis = Constant<value = int64[1] {2}>() wide = Constant<value = int64[5] {1, 1, 3, 1, 1}>() u = Unsqueeze(x, axis)
     e = Expand(u, wide) heads = Constant<value = int64[4] {0, 6, 5, 4}>() k = Reshape(e, heads) q = Neg(k)"""
 

@@ -76,10 +76,11 @@ def _count(axes: Sequence[Axis]) -> int:
     return math.prod(axis.size for axis in axes if isinstance(axis.size, int))
 
 
-def attention_axes(formula: AttentionFormula) -> AttentionAxes:
+def attention_axes(formula: AttentionFormula, sharing: int) -> AttentionAxes:
     """Find the batch, heads, sequences and features among the axes of a formula.
 
-    Where several choices are right, that one is made which fits the order of the axes in query and key.
+    Where several choices are right, that one is made which fits the order of the axes in query and key. An axis that is either the query
+    heads of a key head, for one query, or the sequence of the queries is the former if it has fewer than `sharing` elements.
 
     Raises:
       UnreadableError: there are axes that have no role.
@@ -89,7 +90,7 @@ def attention_axes(formula: AttentionFormula) -> AttentionAxes:
     common = [axis for axis in key if axis in query and axis in value and axis not in features]
     batch, heads = _parted(common, key.index(keys[0]), key)
     alone = [axis for axis in query if axis not in key]
-    group, queries = _queries(alone, heads, query, formula)
+    group, queries = _queries(alone, heads, query, formula, sharing)
     width = tuple(axis for axis in value if axis not in common and axis not in keys)
     roles = AttentionAxes(batch, heads, group, queries, keys, features, width)
     everything = [*batch, *heads, *group, *queries]
@@ -122,7 +123,7 @@ def _is_static(axes: Sequence[Axis]) -> bool:
 
 
 def _queries(
-    alone: Sequence[Axis], heads: Group, query: Sequence[Axis], formula: AttentionFormula
+    alone: Sequence[Axis], heads: Group, query: Sequence[Axis], formula: AttentionFormula, sharing: int
 ) -> tuple[Group, Group]:
     """The query heads of each key head, and the sequence of the queries, of the axes that the query has alone."""
     repeated = {axis for x in (formula.key, formula.value) for axis in axes_in(x.axes())}
@@ -131,6 +132,8 @@ def _queries(
     varied = _varied(rest, formula)
     if varied is not None and _is_static([axis for axis in rest if axis not in varied]):
         queries = [axis for axis in rest if axis in varied]
+    elif _is_static(rest) and _count(rest) < sharing and not _is_masked_by_row(rest, heads, formula):
+        queries = []
     else:
         queries = _by_order(rest, heads, query, bool(group), formula)
     return (*group, *(axis for axis in rest if axis not in queries)), tuple(queries)
@@ -144,6 +147,12 @@ def _varied(alone: Sequence[Axis], formula: AttentionFormula) -> list[Axis] | No
         if varied and len(varied) < len(alone):
             return varied
     return None
+
+
+def _is_masked_by_row(alone: Sequence[Axis], heads: Group, formula: AttentionFormula) -> bool:
+    """Whether some mask or bias varies along axes of the query alone, and is the same for all heads."""
+    varied = (set(axes_in(addend.candidates[0].axes)) for addend in formula.addends)
+    return any(not own.isdisjoint(alone) and not own.issuperset(heads) for own in varied)
 
 
 def _by_order(

@@ -13,6 +13,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import Attribute
 from jax2onnx_graph.facts.dims import Dims
+from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_floating
@@ -75,7 +76,8 @@ class FuseAttention(NodePass[_Attention]):
     1. It is `Attention` of query, key and value, with c as its scale; c may stand at operands or logits.
     2. Keys and values that are repeated for the query heads are taken as they are before that.
     3. The form is the 3-D one, [B, ·, heads · H], or the 4-D one, [B, heads, ·, H]: whichever transposes fewer keys and
-       values, then fewer of the others.
+       values, then fewer of the others. Query heads of one query that share a key head are heads where there are fewer than
+       `Threshold.SHARING_HEADS`, for which a kernel has no advantage of reading a key once.
     4. `Where(mask, logits, number)`, the number large and negative, and sums with biases become its mask: a float
        one, so that a row without any allowed key attends to all keys alike, as in the formula. (Masked by minus
        infinity, such a row is NaN in the formula, and zero in some runtimes.) Numbers above −10⁹ do not hide a key
@@ -113,7 +115,7 @@ class FuseAttention(NodePass[_Attention]):
         if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "softcap_mask"):
             return Declined("the target gives masked keys a weight where the logits are capped", node)
         try:
-            return _attention(node, formula, self._masks)
+            return _attention(node, formula, self._masks, editor.threshold(Threshold.SHARING_HEADS))
         except UnreadableError as error:
             return Declined(str(error), node)
 
@@ -134,13 +136,13 @@ class FuseAttention(NodePass[_Attention]):
         put_result(editor, match.result, builder.cast(result, dtype.numpy()))
 
 
-def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks) -> _Attention:
-    """The operator that computes the formula which ends at `node`.
+def _attention(node: ir.Node, formula: AttentionFormula, masks: Masks, sharing: int) -> _Attention:
+    """The operator that computes the formula which ends at `node`; for `sharing` see `attention_axes`.
 
     Raises:
       UnreadableError: it cannot; the message says why.
     """
-    roles = attention_axes(formula)
+    roles = attention_axes(formula, sharing)
     mask = masks.from_addends(formula.addends, roles, formula.probability_mask)
     form = _cheapest_form(formula, roles)
     scale = formula.scale * math.prod(operand.candidate.factor for operand in form.operands)
