@@ -127,9 +127,9 @@ def _along(name: str, params: Params, shapes: _Shapes, results: _Shapes) -> Axis
 
 
 def _without(name: str, params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
-    """Results do not have the named axes, over which operands are reduced."""
+    """Results do not have the named axes, over which operands are reduced; argmax and argmin need their order."""
     named = set(_places(params[name]))
-    axes = _each(_axes(shapes[0], named, Iteration.SUMMED))
+    axes = _each(_axes(shapes[0], named, Iteration.OTHER if "index_dtype" in params else Iteration.SUMMED))
     kept = tuple(group for d, group in enumerate(axes) if d not in named)
     return AxisMaps([axes] * len(shapes), [kept] * len(results))
 
@@ -174,7 +174,7 @@ def _gather(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     source, taken = _part(whole, params["slice_sizes"])
     shared = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
     rows = _each(_axes(indices, [len(indices) - 1]))
-    searched = ((_axis(n, Iteration.SUMMED),) for n in whole)
+    searched = ((_axis(n, Iteration.OTHER),) for n in whole)
     operand = tuple(
         rows[shared[d]] if d in shared else other if d in numbers.collapsed_slice_dims else group
         for d, (group, other) in enumerate(zip(source, searched, strict=True))
