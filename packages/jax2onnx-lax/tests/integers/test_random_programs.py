@@ -40,7 +40,7 @@ _UNARY: dict[str, Callable[[jax.Array], jax.Array]] = {
     "argsort": lambda x: jnp.argsort(x).astype(x.dtype), "float": lambda x: (x.astype(np.float32) * 1.5).astype(x.dtype),
     "last of none": lambda x: jnp.full_like(x, jnp.max(x[1:], initial=-3)),
     "largest of none": lambda x: jnp.full_like(x, lax.reduce_max(x[1:], (0,))),
-    "half": lambda x: jnp.concatenate([x[::2], x[1::2]]), "shifted": lambda x: jnp.concatenate([x[1:], x[:1]]),
+    "second half": lambda x: jnp.concatenate([x - 1, x])[x.shape[0] :], "shifted": lambda x: jnp.concatenate([x[1:], x[:1]]),
 }  # fmt: skip
 _BINARY: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
     "add": lax.add, "sub": lax.sub, "mul": lax.mul, "div": lax.div, "rem": lax.rem, "max": lax.max, "min": lax.min, "and": lax.bitwise_and,
