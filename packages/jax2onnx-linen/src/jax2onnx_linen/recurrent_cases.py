@@ -47,8 +47,7 @@ def _trained(*args: Any, dtype: DTypeLike, **options: Any) -> nn.Module:
 def _case(name: str, cell: type[nn.RNNCellBase], operator: str, **options: bool) -> Case:
     # Squeeze the direction away; a reshape and a transpose may be one.
     expect = expect_graph(f"Transpose -> {operator}", counts={operator: 1}, absent=["Scan", "Loop"])
-    covers = ("nn.rnn",) if name == "lstm" else ()
-    return Case(name, construct(_trained, _rnn, cell, **_DTYPE, **options), _X, covers=covers, expect=expect)
+    return Case(name, construct(_trained, _rnn, cell, **_DTYPE, **options), _X, expect=expect)
 
 
 cases = [

@@ -42,7 +42,6 @@ cases = [
         "lstm",
         construct(_pure, **_OPTIONS),
         _X,
-        covers=("nn.rnn",),
         expect=expect_graph("Transpose -> LSTM", absent=["Scan", "Loop"]),
     ),
     _case("lstm_of_a_module", nnx.OptimizedLSTMCell, "LSTM"),
