@@ -30,6 +30,7 @@ def jax2onnx_register(registry: _Registry) -> None:
     from jax2onnx_fusions.activations.fuse_silu import FuseSilu
     from jax2onnx_fusions.attention.fuse_attention import FuseAttention
     from jax2onnx_fusions.attention.heads_as_rows import HeadsAsRows
+    from jax2onnx_fusions.attention.order_products import OrderProducts
     from jax2onnx_fusions.experts.batch_expert_products import BatchExpertProducts
     from jax2onnx_fusions.experts.select_capacity_slots import SelectCapacitySlots
     from jax2onnx_fusions.experts.select_expert_terms import SelectExpertTerms
@@ -45,6 +46,6 @@ def jax2onnx_register(registry: _Registry) -> None:
 
     for graph_pass in (
         FuseMod, FuseRelu, FuseSilu, FuseSoftmax, FuseLayerNorm, FuseRmsNorm, FuseGelu, SelectExperts, SelectExpertTerms, SelectCapacitySlots,
-        BatchExpertProducts, FuseAttention, FuseRotaryEmbedding, HeadsAsRows, FoldReversals, JoinDirections, FoldBatchNorm,
+        BatchExpertProducts, FuseAttention, OrderProducts, FuseRotaryEmbedding, HeadsAsRows, FoldReversals, JoinDirections, FoldBatchNorm,
     ):  # fmt: skip
         registry.graph_pass(graph_pass)

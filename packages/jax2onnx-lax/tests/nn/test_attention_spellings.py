@@ -133,3 +133,28 @@ def test_a_mask_of_key_heads_serves_the_query_heads_of_each() -> None:
     program = to_onnx(fn, specs)
     assert set(_between(program)) <= set(_VIEWS)
     np.testing.assert_allclose(program(q, k, v, mask), jax.jit(fn)(q, k, v, mask), 2e-5, 2e-5)
+
+
+def _grouped_with_sink(q: jax.Array, k: jax.Array, v: jax.Array, sink: jax.Array) -> jax.Array:
+    """As in gpt-oss, with the products in JAX's order: keys times queries."""
+    logits = jnp.einsum("btkgh,bskh->bkgts", q.reshape(*q.shape[:2], 2, 2, H), k)
+    places, last = jnp.arange(k.shape[1]), k.shape[1] - q.shape[1]
+    logits = jnp.where(places <= jnp.arange(q.shape[1])[:, None] + last, logits, -jnp.inf)
+    more = jnp.broadcast_to(sink.reshape(1, 2, 2, 1, 1), (*logits.shape[:-1], 1))
+    weights = jax.nn.softmax(jnp.concatenate([logits, more], -1), -1)[..., :-1]
+    return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(q.shape)
+
+
+@pytest.mark.parametrize(("batch", "queries", "keys"), [(2, 60, 70), (1, 60, 60), ("B", "T", 70), ("B", "T", "S")])
+def test_products_around_another_softmax_do_not_transpose_it(batch: Any, queries: Any, keys: Any) -> None:
+    specs = [(batch, queries, 4, H), *[(batch, keys, 2, H)] * 2, (4,)]
+    program = to_onnx(_grouped_with_sink, specs)
+    for node in program.model.graph:
+        shape = node.outputs[0].shape
+        assert node.op_type != "Transpose" or (shape is not None and H in list(shape)), "logits or probabilities"
+    rng = np.random.default_rng(0)
+    sizes = {"B": 3, "T": 5, "S": 9}
+    q, k, v, sink = (
+        rng.normal(size=[sizes[d] if isinstance(d, str) else d for d in spec]).astype(np.float32) for spec in specs
+    )
+    np.testing.assert_allclose(program(q, k, v, sink), jax.jit(_grouped_with_sink)(q, k, v, sink), 2e-5, 2e-5)

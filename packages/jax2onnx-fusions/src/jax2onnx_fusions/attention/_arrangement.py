@@ -71,25 +71,25 @@ def cost_of(op_type: str) -> int:
     return {"Transpose": 100, "Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 1}.get(op_type, 200)
 
 
-def cheapest(candidates: Sequence[Candidate], target: Axes) -> Arrangement:
-    """The arrangement with the axes `target` that costs least, from the last of equally good candidates.
+def cheapest(candidates: Sequence[Candidate], target: Axes, sized: Sequence[Candidate] = ()) -> Arrangement:
+    """The arrangement with the axes `target` that costs least, from the last of equally good candidates; for `sized` see `moves_between`.
 
     Raises:
       UnreadableError: no candidate can be arranged like that.
     """
-    found = [_arrangement(candidate, target) for candidate in reversed(candidates)]
+    found = [_arrangement(candidate, target, sized) for candidate in reversed(candidates)]
     possible = [arrangement for arrangement in found if isinstance(arrangement, Arrangement)]
     if possible:
         return min(possible, key=lambda arrangement: arrangement.cost)
     raise next(error for error in reversed(found) if isinstance(error, UnreadableError))
 
 
-def _arrangement(candidate: Candidate, target: Axes) -> Arrangement | UnreadableError:
+def _arrangement(candidate: Candidate, target: Axes, sized: Sequence[Candidate]) -> Arrangement | UnreadableError:
     dims = dims_of(candidate.value)
     if dims is None:
         return UnreadableError("a shape is not known, or a tensor is empty")
     try:
-        moves = moves_between(dims, candidate.axes, target)
+        moves = moves_between(dims, candidate.axes, target, sized)
     except UnreadableError as error:
         return error
     return Arrangement(candidate, moves, candidate.cost + sum(cost_of(move.op_type) for move in moves))
@@ -168,8 +168,8 @@ def _view(dims: Sequence[LabelledDim], axes: Sequence[Sequence[Axis]], sized: Se
     if view is not None:
         return Move(*view, sizes)
     found = [size if isinstance(size, int) else _read(group, sized) for size, group in zip(sizes, axes, strict=True)]
-    known = [size for size in found if size is not None]
-    if len(known) < len(found) or 0 in known:
+    known = [-1 if size is None else size for size in found]
+    if found.count(None) > (1 if sized else 0) or 0 in known:
         raise UnreadableError("a view would have to compute several symbolic dimensions")
     return Move("Reshape", known, sizes)
 

@@ -11,6 +11,8 @@ __all__ = [
     "attention_formula",
     "is_readable_logit",
     "is_readable_probability",
+    "read_operand",
+    "view_before",
 ]
 
 import dataclasses
@@ -324,7 +326,7 @@ def _unnegated(mask: ir.Value | None) -> tuple[ir.Value | None, bool]:
     return (mask, False) if negation is None else (negation.inputs[0], True)
 
 
-def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
+def read_operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multiple | None]) -> Operand:
     """Read an operand, back to the tensor from which nodes that `last_multiple` reads compute it.
 
     A view that takes an axis of symbolic size apart mixes axes, and then it is the operand that the others begin with.
@@ -348,7 +350,7 @@ def _operand(value: ir.Value | None, last_multiple: Callable[[ir.Value], _Multip
     return Operand(candidates)
 
 
-def _view_of(value: ir.Value) -> _Multiple | None:
+def view_before(value: ir.Value) -> _Multiple | None:
     """(x, node, 1) where `node` makes of x its view `value`."""
     node = value.producer()
     return None if node is None or not _is_view(node) else (node.inputs[0], node, 1.0)
@@ -396,12 +398,12 @@ def _formula(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> A
     Raises:
       UnreadableError: it is none.
     """
-    left, right = (_operand(value, _multiple) for value in logits.product.inputs[:2])
+    left, right = (read_operand(value, _multiple) for value in logits.product.inputs[:2])
     axes, features = product_axes(logits.product, left.axes(), right.axes())
     scale, cap, addends, axes = _followed(logits.nodes, axes, _factor(logits.product))
     keys = axes[softmax.axis]
     axes, probability_mask = _behind(softmax.views, axes)
-    value = _operand(node.inputs[1 - index], _multiple)
+    value = read_operand(node.inputs[1 - index], _multiple)
     both = (value.axes(), axes) if index else (axes, value.axes())
     result, contracted = product_axes(node, *both)
     keys, contracted, features = atoms(keys), atoms(contracted), atoms(features)
@@ -433,7 +435,7 @@ def _behind(nodes: Sequence[ir.Node], axes: Axes) -> tuple[Axes, Addend | None]:
         if cast is not None:
             if candidates[0].value is not cast.outputs[0]:
                 raise UnreadableError("a view of the mask that is applied to the probabilities mixes axes")
-            source = _operand(cast.inputs[0], _view_of).candidates
+            source = read_operand(cast.inputs[0], view_before).candidates
             for own, other in zip(source[-1].axes, candidates[0].axes, strict=True):
                 unify(other, own)
             candidates = source
@@ -505,7 +507,7 @@ def _aligned(value: ir.Value, node: ir.Node, axes: Axes) -> list[Candidate]:
         raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
     if any(size != 1 and not group for size, group in zip(whole, axes, strict=True)):
         raise UnreadableError("the logits are broadcast to the shape of a mask or bias")
-    candidates = _operand(value, _view_of).candidates
+    candidates = read_operand(value, view_before).candidates
     first = len(axes) - len(dims)
     for own, dim, size, group in zip(candidates[-1].axes, dims, whole[first:], axes[first:], strict=True):
         if dim != 1 and not same_dim(dim, size):

@@ -1,0 +1,94 @@
+"""Products whose rows and columns, or the axes of these, are exchanged where that transposes less."""
+
+from __future__ import annotations
+
+import pytest
+from jax2onnx_fusions.attention.order_products import OrderProducts
+from jax2onnx_graph.forms import Threshold
+
+HEADER = '<ir_version: 10, opset_import: ["" : 23]>\n'
+
+
+@pytest.fixture
+def everywhere(limited) -> OrderProducts:
+    """The pass for a target on which it pays for small tensors, too."""
+    return OrderProducts(limited(thresholds={Threshold.OPERATOR_CALL: 1}))
+
+
+def test_a_transposed_product_is_the_product_of_the_transposes(rewrite, everywhere):
+    text = f"""{HEADER} main (float[B,2,9,2] k, float[B,2,2,8] q) => (float[B,2,8,9] y) {{
+        l = MatMul(k, q) y = Transpose<perm = [0,1,3,2]>(l) }}"""
+    assert rewrite(everywhere, text, tolerance=1e-5) == [
+        "MatMul(Transpose{[0, 1, 3, 2]}(q), Transpose{[0, 1, 3, 2]}(k))"
+    ]
+
+
+GROUPED_LOGITS = """columns = Constant<value = int64[4] {0, 2, 4, -1}>() apart = Constant<value = int64[5] {0, 2, 9, 7, 3}>()
+    kt = Transpose<perm = [0,2,1,3]>(k) qt = Transpose<perm = [0,2,4,1,3]>(q) q4 = Reshape(qt, columns)
+    a = MatMul(kt, q4) l = Reshape(a, apart) y = Transpose<perm = [0,1,4,3,2]>(l)"""
+
+
+@pytest.mark.parametrize("batch", ["B", "2", "1"])
+def test_logits_of_grouped_heads_are_not_transposed(fused, everywhere, batch):
+    inputs = f"float[{batch},9,2,4] k, float[{batch},7,2,3,4] q"
+    operators = fused(everywhere, GROUPED_LOGITS, inputs, f"float[{batch},2,3,7,9] y")
+    assert operators[operators.index("MatMul") :] == ["MatMul", "Reshape"]
+
+
+def test_probabilities_of_grouped_heads_are_not_transposed(fused, everywhere):
+    body = """columns = Constant<value = int64[4] {0, 2, 9, -1}>() apart = Constant<value = int64[5] {0, 2, 4, 3, 7}>()
+        vt = Transpose<perm = [0,2,3,1]>(v) pt = Transpose<perm = [0,1,4,2,3]>(p) p4 = Reshape(pt, columns)
+        a = MatMul(vt, p4) o = Reshape(a, apart) y = Transpose<perm = [0,4,1,3,2]>(o)"""
+    operators = fused(everywhere, body, "float[B,9,2,4] v, float[B,2,3,7,9] p", "float[B,7,2,3,4] y")
+    assert sorted(operators) == ["MatMul", "Reshape", "Reshape", "Transpose", "Transpose"]
+    assert operators[-1] == "Transpose"
+
+
+def test_keys_that_are_broadcast_to_the_query_heads(fused, everywhere):
+    body = """one = Constant<value = int64[1] {1}>() u = Unsqueeze(k, one) l = MatMul(u, q)
+        y = Transpose<perm = [0,1,3,2]>(l)"""
+    operators = fused(everywhere, body, "float[2,9,3] k, float[2,6,3,8] q", "float[2,6,8,9] y")
+    assert "Transpose" in operators
+    assert operators[-1] == "MatMul"
+
+
+def test_keys_that_are_repeated_for_the_query_heads_of_each_stay_repeated(fused, everywhere):
+    """[K, 1, S, H] as [K · G, S, H], which no broadcasting does."""
+    body = """one = Constant<value = int64[1] {1}>() wide = Constant<value = int64[4] {1, 3, 1, 1}>() u = Unsqueeze(k, one)
+        e = Expand(u, wide) heads = Constant<value = int64[3] {6, 9, 2}>() r = Reshape(e, heads) l = MatMul(r, q)
+        y = Transpose<perm = [0,2,1]>(l)"""
+    operators = fused(everywhere, body, "float[2,9,2] k, float[6,2,8] q", "float[6,8,9] y")
+    assert "Expand" in operators
+    assert operators[-1] == "MatMul"
+
+
+def test_a_batch_along_which_both_are_repeated_stays(fused, everywhere):
+    body = """wide = Constant<value = int64[3] {5, 1, 1}>() a = Expand(k, wide) b = Expand(q, wide) l = MatMul(a, b)
+        y = Transpose<perm = [0,2,1]>(l)"""
+    operators = fused(everywhere, body, "float[1,9,2] k, float[1,2,8] q", "float[5,8,9] y")
+    assert operators.count("Expand") == 2
+    assert operators[-1] == "MatMul"
+
+
+LOGITS = "l = MatMul(k, q) y = Transpose<perm = [0,2,1]>(l)"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output"),
+    [
+        ("float[B,9,30] k, float[B,30,8] q", "float[B,8,9] y"),  # the operands are larger than the product
+        ("float[B,9,3] k, float[B,3,1] q", "float[B,1,9] y"),  # a vector
+    ],
+)
+def test_products_that_are_as_good_stay(fused, everywhere, inputs, output):
+    assert fused(everywhere, LOGITS, inputs, output) == ["MatMul", "Transpose"]
+
+
+def test_a_product_that_is_read_in_its_own_order_stays(fused, everywhere):
+    body = "l = MatMul(k, q) y = Transpose<perm = [1,0]>(l) z = Neg(l)"
+    operators = fused(everywhere, body, "float[9,2] k, float[2,8] q", "float[8,9] y, float[9,8] z")
+    assert operators == ["MatMul", "Transpose", "Neg"]
+
+
+def test_small_products_stay(fused):
+    assert fused(OrderProducts(), LOGITS, "float[1,9,2] k, float[1,2,8] q", "float[1,8,9] y") == ["MatMul", "Transpose"]
