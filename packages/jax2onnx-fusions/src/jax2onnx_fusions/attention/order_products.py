@@ -44,7 +44,7 @@ class _Form:
 
 
 class OrderProducts(NodePass[_Form]):
-    """Let products of two computed tensors have the order of axes in which at most half as many elements are transposed.
+    """Let products of two computed tensors have the order of axes in which fewer elements are transposed.
 
     1. `Transpose(MatMul(a, b))`, which exchanges the rows and columns of the product, is a product of the transposes of b and a: the
        logits of attention, of which there are many more than elements of queries and keys.
@@ -73,7 +73,7 @@ class OrderProducts(NodePass[_Form]):
 
 
 def _best(node: ir.Node, least: int) -> _Form | None:
-    """The form of a product with fewest transposes; None where it is no better, or where less than `least` elements are transposed.
+    """The form of a product with fewest transposes; None where it does not save `least` elements.
 
     Raises:
       UnreadableError: its axes cannot be told.
@@ -84,7 +84,7 @@ def _best(node: ir.Node, least: int) -> _Form | None:
     if now < least or any(constant_tensor(operand.candidates[0].value) is not None for operand in (left, right)):
         return None
     best = min(_forms(node, left, right, views), key=lambda form: form.cost, default=None)
-    return best if best is not None and 2 * best.cost <= now else None
+    return best if best is not None and now - best.cost >= least else None
 
 
 def _forms(node: ir.Node, left: Operand, right: Operand, views: Sequence[ir.Node]) -> Iterator[_Form]:
