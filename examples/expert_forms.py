@@ -110,6 +110,16 @@ def _einsum(w: Weights, gates: Callable[[Weights, jax.Array], jax.Array]) -> Mix
     return mixture
 
 
+def _gates_first(w: Weights) -> Mixture:
+    """Hidden features are multiplied by gates, then summed over with the experts, as `einsum` chooses where they are few."""
+
+    def mixture(x: jax.Array) -> jax.Array:
+        hidden = jax.nn.silu(jnp.einsum("td,edf->tef", x, w.gate)) * jnp.einsum("td,edf->tef", x, w.up)
+        return jnp.einsum("tef,efd->td", hidden * _one_hot_gates(w, x)[..., None], w.down)
+
+    return mixture
+
+
 def _deepseek(w: Weights) -> Mixture:
     routed = _einsum(w, _grouped_gates)
     return lambda x: routed(x) + _shared_expert(w, x)
@@ -143,6 +153,18 @@ def _loop(w: Weights) -> Mixture:
         for e in range(w.experts):
             gate = jnp.where(chosen == e, gates, 0).sum(-1, keepdims=True)
             total += _expert(w, x, e) * gate
+        return total
+
+    return mixture
+
+
+def _loop_gates_first(w: Weights) -> Mixture:
+    """A loop in which hidden features are multiplied by the gate."""
+
+    def mixture(x: jax.Array) -> jax.Array:
+        gates, total = _one_hot_gates(w, x), jnp.zeros_like(x)
+        for e in range(w.experts):
+            total += (gates[:, e, None] * jax.nn.silu(x @ w.gate[e]) * (x @ w.up[e])) @ w.down[e]
         return total
 
     return mixture
@@ -317,11 +339,13 @@ def forms(w: Weights) -> list[Form]:
     """All forms; the first is the plain one, which the others are compared with."""
     return [
         Form("einsum over all experts, gates by `one_hot`", _einsum(w, _one_hot_gates)),
+        Form("einsum, gates before the last product", _gates_first(w)),
         Form("MaxText, dense: gates by scatter", _einsum(w, _scattered_gates)),
         Form("DeepSeek: best groups, a shared expert", _deepseek(w)),
         Form("keras-hub: experts first, sum of products", _keras_hub(w)),
         Form("`vmap` over experts", _vmap(w)),
         Form("Mixtral in Flax: Python loop", _loop(w)),
+        Form("Python loop, gates before the last product", _loop_gates_first(w)),
         Form("Qwen-MoE: loop, a shared expert with a gate", _qwen(w)),
         Form("tunix: masked tokens, stacked results", _tunix(w)),
         Form("`where` in a loop", _where(w)),

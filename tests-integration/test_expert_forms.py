@@ -23,7 +23,8 @@ UNCONDITIONAL = [
 #: Forms whose gates are zero for most experts. (Others are in `test_experts`.)
 PROMISED = [
     "tunix: masked tokens, stacked results", "`lax.scan` over experts", "`lax.map` over experts", "`fori_loop` over experts",
-    "GShard: capacity, two experts", "Switch: capacity, one expert",
+    "GShard: capacity, two experts", "Switch: capacity, one expert", "einsum, gates before the last product",
+    "Python loop, gates before the last product",
 ]  # fmt: skip
 
 
@@ -74,6 +75,8 @@ def test_gates_that_are_zero_need_the_promise(name):
         "`where` in a loop",
         "`lax.switch` under `vmap`",
         "MaxText, sparse: `ragged_dot`",
+        "einsum, gates before the last product",
+        "Python loop, gates before the last product",
     ],
 )
 def test_each_expert_has_two_products_and_the_rest_is_computed_for_all_at_once(name):
@@ -88,7 +91,14 @@ def test_each_expert_has_two_products_and_the_rest_is_computed_for_all_at_once(n
 
 
 @pytest.mark.parametrize(
-    "name", ["tunix: masked tokens, stacked results", "`fori_loop` over experts", "GShard: capacity, two experts"]
+    "name",
+    [
+        "tunix: masked tokens, stacked results",
+        "`fori_loop` over experts",
+        "GShard: capacity, two experts",
+        "einsum, gates before the last product",
+        "Python loop, gates before the last product",
+    ],
 )
 def test_without_the_promise_all_experts_count(name):
     program = exported(name)
@@ -105,6 +115,94 @@ def test_no_tokens(name):
     assert chooses(program), program.report()
     assert program(tokens(0)).shape == (0, WIDTH)
     assert_equal(program, FORMS[name].function, tokens(2))
+
+
+def one_hot_gates(x: jax.Array) -> jax.Array:
+    gates, chosen = jax.lax.top_k(jax.nn.softmax(x @ WEIGHTS.router), 2)
+    return (jax.nn.one_hot(chosen, EXPERTS) * gates[..., None]).sum(-2)
+
+
+def hidden_features(x: jax.Array) -> jax.Array:
+    return jnp.tanh(jnp.einsum("...d,edf->...ef", x, WEIGHTS.up))
+
+
+def transposed_hidden(x: jax.Array) -> jax.Array:
+    return jnp.einsum("tfe,efd->td", hidden_features(x).swapaxes(1, 2) * one_hot_gates(x)[:, None], WEIGHTS.down)
+
+
+def gated_tokens(x: jax.Array) -> jax.Array:
+    hidden = jnp.einsum("ted,edf->tef", x[:, None] * one_hot_gates(x)[..., None], WEIGHTS.up)
+    return jnp.einsum("tef,efd->td", jax.nn.relu(hidden), WEIGHTS.down)
+
+
+def selected_hidden(x: jax.Array) -> jax.Array:
+    hidden = jnp.where((one_hot_gates(x) > 0)[..., None], hidden_features(x), 0)
+    return jnp.einsum("tef,efd->td", hidden, WEIGHTS.down)
+
+
+def summed_after_the_product(x: jax.Array) -> jax.Array:
+    return jnp.einsum("tef,efd->ted", hidden_features(x) * one_hot_gates(x)[..., None], WEIGHTS.down).sum(1)
+
+
+def in_a_scan_over_experts(x: jax.Array) -> jax.Array:
+    def add(total: jax.Array, expert: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
+        up, down, gate = expert
+        return total + (gate[:, None] * jnp.tanh(x @ up)) @ down, None
+
+    return jax.lax.scan(add, x, (WEIGHTS.up, WEIGHTS.down, one_hot_gates(x).T))[0]
+
+
+def in_sequences(x: jax.Array) -> jax.Array:
+    y = x.reshape(-1, 1, WIDTH)
+    return jnp.einsum("bsef,efd,bse->bsd", hidden_features(y), WEIGHTS.down, one_hot_gates(y)).reshape(x.shape)
+
+
+def of_the_first_token(x: jax.Array) -> jax.Array:
+    row = x[0]
+    return jnp.einsum("ef,efd->d", hidden_features(row) * one_hot_gates(row)[:, None], WEIGHTS.down)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        transposed_hidden, gated_tokens, selected_hidden, summed_after_the_product, in_a_scan_over_experts, in_sequences, of_the_first_token,
+    ],
+)  # fmt: skip
+def test_the_place_of_gates_does_not_matter(function):
+    program = to_onnx(function, [("T", WIDTH)], assume=["finite"])
+    assert chooses(program), program.report()
+    for count in (1, 2, TOKENS):
+        assert_equal(program, function, tokens(count))
+
+
+def bias_between(x: jax.Array) -> jax.Array:
+    """Gates are factors of the tokens, but a bias makes experts count whose gates are zero."""
+    hidden = jnp.einsum("ted,edf->tef", x[:, None] * one_hot_gates(x)[..., None], WEIGHTS.up) + WEIGHTS.up[:, 0]
+    return jnp.einsum("tef,efd->td", hidden, WEIGHTS.down)
+
+
+def exponentials_between(x: jax.Array) -> jax.Array:
+    return jnp.einsum("tef,efd->td", jnp.exp(hidden_features(x) * one_hot_gates(x)[..., None]), WEIGHTS.down)
+
+
+def gates_of_other_tokens(x: jax.Array) -> jax.Array:
+    """Each product is of the gates of the token and of the next one, of which neither expert may be the same."""
+    gates = one_hot_gates(x)
+    hidden = hidden_features(x) * (gates + jnp.roll(gates, 1, 0) + jnp.roll(gates, 2, 0))[..., None]
+    return jnp.einsum("tef,efd->td", hidden, WEIGHTS.down)
+
+
+def gates_by_feature(x: jax.Array) -> jax.Array:
+    """Each hidden feature has gates of its own."""
+    one_hot = jax.nn.one_hot((jnp.arange(HIDDEN) + x[:, :1].astype(int)) % EXPERTS, EXPERTS)
+    return jnp.einsum("tef,efd->td", hidden_features(x) * one_hot.swapaxes(1, 2), WEIGHTS.down)
+
+
+@pytest.mark.parametrize("function", [bias_between, exponentials_between, gates_of_other_tokens, gates_by_feature])
+def test_gates_that_leave_no_expert_out(function):
+    program = to_onnx(function, [("T", WIDTH)], assume=["finite"])
+    assert not chooses(program)
+    assert_equal(program, function, tokens())
 
 
 def test_a_second_layer_and_a_residual():

@@ -14,7 +14,7 @@ from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes
 
-__all__ = ["ExpertSubgraph", "Factor", "Refused", "Step"]
+__all__ = ["ExpertSubgraph", "Factor", "Refused", "Step", "is_weight"]
 
 _Dims = tuple[LabelledDim, ...]
 _MOST_STEPS = 200
@@ -54,7 +54,7 @@ def _factors(step: Step, is_weight: Sequence[bool]) -> tuple[Factor, Factor]:
     return (right, left) if is_weight[0] else (left, right)
 
 
-def _is_weight(value: ir.Value | None) -> bool:
+def is_weight(value: ir.Value | None) -> bool:
     """Whether a value is an input of the graph, a constant, or a view of one."""
     while value is not None and (node := value.producer()) is not None and constant_tensor(value) is None:
         if node.domain or not (facts_of(node.op_type).is_view or node.op_type in ("Cast", "Transpose")):
@@ -80,6 +80,7 @@ class ExpertSubgraph:
         self.leaves: dict[ir.Value, ExpertAxes] = {}
         self.weights, self.products = 0, 0
         self._expert_axes: dict[ir.Value, ExpertAxes] = {}
+        self._outside = set[ir.Value]()
 
     def add(self, value: ir.Value, roles: ExpertAxes) -> None:
         """Add a value and the nodes that compute it. Raises Refused."""
@@ -88,7 +89,7 @@ class ExpertSubgraph:
         node = value.producer()
         if roles.is_plain or (node is not None and node in self.steps) or value in self.leaves:
             return
-        if node is None or not self._is_inside(node, roles):
+        if node is None or value in self._outside or not self._is_inside(node, roles):
             self._add_leaf(value, roles)
             return
         if len(self.steps) > _MOST_STEPS:
@@ -96,18 +97,25 @@ class ExpertSubgraph:
         operands = operand_axes(node, roles)
         if operands is None:
             raise Refused(f"{node.op_type} computes tokens or experts of each other")
-        step = Step(node, roles, operands)
-        for operand, own in zip(node.inputs, operands, strict=True):
+        self.add_step(Step(node, roles, operands))
+
+    def add_step(self, step: Step) -> None:
+        """Add a node and those that compute its operands. Raises Refused."""
+        for operand, own in zip(step.node.inputs, step.operands, strict=True):
             if operand is not None:
                 self.add(operand, own)
         self._check(step)
-        self.steps[node] = step
+        self.steps[step.node] = step
+
+    def add_gates(self, value: ir.Value) -> None:
+        """Take a value from outside, whatever computes it."""
+        self._outside.add(value)
 
     def _is_inside(self, node: ir.Node, roles: ExpertAxes) -> bool:
         if self._inside is not None:
             return node in self._inside
         if not self.sizes.tokens:
-            return not _is_weight(node.outputs[0])
+            return not is_weight(node.outputs[0])
         return roles.has_tokens and roles.expert is not None
 
     def differs(self, roles: ExpertAxes) -> bool:
@@ -133,7 +141,7 @@ class ExpertSubgraph:
     def _add_leaf(self, value: ir.Value, roles: ExpertAxes) -> None:
         dims = dims_of(value) or ()
         self.others(value, roles)
-        if roles.has_tokens and roles.expert is not None and self._is_per_slot(roles):
+        if roles.has_tokens and roles.expert is not None and self._is_per_pair(roles):
             pass
         elif roles.has_tokens:
             if not roles.has_all_tokens or roles.expert is not None or not self._in_order(value, roles):
@@ -143,11 +151,11 @@ class ExpertSubgraph:
         self.leaves[value] = roles
 
     @staticmethod
-    def _is_per_slot(roles: ExpertAxes) -> bool:
-        """Whether a value differs by slot and by expert, along an axis of its own each."""
+    def _is_per_pair(roles: ExpertAxes) -> bool:
+        """Whether a value differs by token and by expert, along an axis of its own each."""
         rows = [*roles.tokens, roles.expert]
         axes = [one.axis for one in rows if one is not None and one.is_whole]
-        return len(axes) == 2 == len({*axes})
+        return len(axes) == len(rows) == len({*axes})
 
     def _in_order(self, value: ir.Value, roles: ExpertAxes) -> bool:
         """Whether the axes of tokens have nothing else merged with them, and lie in order where they are merged."""

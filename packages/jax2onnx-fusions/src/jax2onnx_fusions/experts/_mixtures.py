@@ -1,17 +1,24 @@
-"""`mixture_at`: sums over experts of their results, weighted or selected by gates."""
+"""`mixtures_at`: sums over experts of their results, weighted or selected by gates."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
+from jax2onnx_graph.facts.axis_maps import axis_maps
+from jax2onnx_graph.facts.sizes import ONE, Size, size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
-from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, token_count
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes, token_count
+from jax2onnx_fusions.experts._expert_subgraph import Step, is_weight
+from jax2onnx_fusions.experts._gate_factors import gate_factor
+from jax2onnx_fusions.experts._routing import GateUse
 
 __all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
@@ -30,6 +37,8 @@ class Mixture:
       roles: its axes of tokens and experts.
       sizes: the numbers of tokens and experts.
       start: the initial value of the sum; None for zero.
+      is_gated: whether gates are factors of what the results are computed from, so that those are zero where the gates are.
+      product: the product that sums over experts and features at once, if it is one; `made` is its result.
     """
 
     gates: ir.Value
@@ -38,17 +47,21 @@ class Mixture:
     roles: ExpertAxes
     sizes: Sizes
     start: ir.Value | None = None
+    is_gated: bool = False
+    product: Step | None = None
 
     @property
-    def selects(self) -> bool:
-        """Whether the gates are booleans, so that a result which is not selected does not count even if it is NaN."""
-        return self.gates.dtype == ir.DataType.BOOL
+    def use(self) -> GateUse:
+        """Where the gates are booleans, a result which is not selected does not count even if it is NaN."""
+        if self.is_gated:
+            return GateUse.WITHIN
+        return GateUse.SELECT if self.gates.dtype == ir.DataType.BOOL else GateUse.WEIGH
 
 
 def mixtures_at(node: ir.Node) -> list[Mixture]:
     """The ways to read a node as a sum over experts whose result has the axes of tokens in front, either operand as the gates."""
     if node.op_type == "MatMul":
-        return [*_of_product(node), *_of_one_token(node)]
+        return [*_of_product(node), *_of_one_token(node), *_of_contraction(node)]
     if node.op_type == "Scan":
         return _of_scan(node)
     rank = rank_of(node.inputs[0])
@@ -86,6 +99,73 @@ def _of_one_token(node: ir.Node) -> list[Mixture]:
     return [one for one in found if one is not None]
 
 
+def _of_contraction(node: ir.Node) -> list[Mixture]:
+    """[tokens…, experts · features] · [experts · features, columns], where gates are factors of the left operand.
+
+    Of one token it may be [columns, experts · features] · [experts · features, 1], too.
+    """
+    dims, found = [dims_of(value) or () for value in node.inputs], list[Mixture]()
+    if dims[0] and len(dims[1]) == 2 and is_weight(node.inputs[1]):
+        lead = range(len(dims[0]) - 1)
+        tokens = [axis for axis in lead if dims[0][axis] != 1] or lead
+        found += _contracted(node, 0, (len(lead), 0), tokens)
+    if len(dims[0]) == 2 and dims[1][1:] == (1,) and is_weight(node.inputs[0]):
+        found += _contracted(node, 1, (0, 1), [])
+    return found
+
+
+def _contracted(node: ir.Node, index: int, axes: tuple[int, int], places: Sequence[int]) -> Iterator[Mixture]:
+    """The mixtures that a product is, if the axis that it sums over has experts.
+
+    Args:
+      node: the product.
+      index: the operand that is no weight.
+      axes: the axis of this operand that is summed over, and that of the weight.
+      places: the axes of tokens, of this operand and of the result.
+    """
+    data, dims = node.inputs[index], dims_of(node.inputs[index]) or ()
+    tokens = ExpertAxes(tuple(SubAxis(axis) for axis in places), None)
+    operands = operand_axes(node, tokens)
+    for expert in [] if operands is None else _merged_axes(data, axes[0]):
+        sizes = Sizes(tuple(dims[axis] for axis in places), _count(dims[axes[0]], expert))
+        own = [dataclasses.replace(roles, expert=dataclasses.replace(expert, axis=axes[place != index]))
+               for place, roles in enumerate(operands or [])]  # fmt: skip
+        gated = _gated(data, own[index], node.outputs[0], tokens, sizes)
+        if gated is not None:
+            yield dataclasses.replace(gated, product=Step(node, tokens, own))
+
+
+def _merged_axes(value: ir.Value | None, axis: int) -> list[SubAxis]:
+    """The axes of known sizes above 1 that the view which makes a value merges into one of its axes."""
+    view = operation(value, "Reshape", "Flatten", "Squeeze")
+    maps = None if view is None else axis_maps(view)
+    group = () if maps is None else maps.results[0][axis]
+    sizes = [one.size for one in group]
+    return [SubAxis(axis, _times(sizes[:i]), _times(sizes[i + 1 :]))
+            for i, size in enumerate(sizes) if len(sizes) > 1 and (size.number or 0) > 1]  # fmt: skip
+
+
+def _times(sizes: Sequence[Size]) -> Size:
+    return functools.reduce(Size.__mul__, sizes, ONE)
+
+
+def _count(dim: LabelledDim, rows: SubAxis) -> int:
+    """The size of an axis that is merged with others into one of the size `dim`."""
+    size = size_of([dim]).divided_by(rows.outer * rows.inner)
+    assert size is not None and size.number is not None, "the sizes divide each other"
+    return size.number
+
+
+def _gated(
+    value: ir.Value | None, roles: ExpertAxes, made: ir.Value | None, of_made: ExpertAxes, sizes: Sizes
+) -> Mixture | None:
+    """The mixture of what is computed from a value that has gates as factors; None where it has none."""
+    gates = gate_factor(value, roles, sizes)
+    if gates is None or made is None:
+        return None
+    return Mixture(gates.value, gates.axes, made, of_made, sizes, is_gated=True)
+
+
 def _are_ones(dims: _Dims, axis: int) -> bool:
     """Whether all dimensions but one are 1."""
     return all(dim == 1 for place, dim in enumerate(dims) if place != axis)
@@ -93,15 +173,22 @@ def _are_ones(dims: _Dims, axis: int) -> bool:
 
 def _of_sum(summed: ir.Value | None, axis: int) -> list[Mixture]:
     """The sum over the experts' axis of a product with gates, or of a Where that selects."""
-    terms = operation(summed, "Mul", "Where")
-    dims = None if terms is None else dims_of(terms.outputs[0])
-    if terms is None or dims is None:
+    terms, dims, pairs = operation(summed, "Mul", "Where"), dims_of(summed), list[tuple[int, int]]()
+    if dims is None:
         return []
-    pairs = [(0, 1), (1, 0)]
-    if terms.op_type == "Where":
-        pairs = [(0, 1)] if scalar(terms.inputs[2]) == 0 else []
-    found = [_weighted(terms.inputs[gates], terms.inputs[made], dims, axis) for gates, made in pairs]
-    return [one for one in found if one is not None]
+    if terms is not None and (terms.op_type == "Mul" or scalar(terms.inputs[2]) == 0):
+        pairs = [(0, 1), (1, 0)] if terms.op_type == "Mul" else [(0, 1)]
+    found = [_weighted(terms.inputs[gates], terms.inputs[made], dims, axis) for gates, made in pairs if terms]
+    return [one for one in (*found, _summed(summed, dims, axis)) if one is not None]
+
+
+def _summed(value: ir.Value | None, dims: _Dims, expert: int) -> Mixture | None:
+    """The sum over experts of results that are computed from factors which are gates: all axes but the last are tokens."""
+    experts, places = dims[expert], [axis for axis in range(len(dims)) if axis != expert][:-1]
+    if not isinstance(experts, int):
+        return None
+    roles = ExpertAxes(tuple(SubAxis(axis) for axis in places), SubAxis(expert))
+    return _gated(value, roles, value, roles, Sizes(tuple(dims[axis] for axis in places), experts))
 
 
 def _of_scan(node: ir.Node) -> list[Mixture]:

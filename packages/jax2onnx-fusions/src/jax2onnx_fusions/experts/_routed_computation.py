@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +15,7 @@ from jax2onnx_graph.build.grouped import grouped_product, split_rows
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
+from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import permutation_of
@@ -42,12 +44,6 @@ class PairIndices:
     lengths: ir.Value
     count: LabelledDim
     own_slots: ir.Value | None = None
-
-    @property
-    def slots(self) -> ir.Value:
-        """See `own_slots`, for pairs that have them."""
-        assert self.own_slots is not None, "a value differs by slot"
-        return self.own_slots
 
 
 class RoutedComputation:
@@ -98,7 +94,7 @@ class RoutedComputation:
         """The pairs of a value that differs by token or expert."""
         if value not in self._values:
             if roles.has_tokens and roles.expert is not None:
-                source, indices = self._slots_first(value, roles), self.indices.slots
+                source, indices = self._pairs_first(value, roles)
             elif roles.has_tokens:
                 source, indices = self._tokens_first(value, roles), self.indices.tokens
             else:
@@ -134,14 +130,24 @@ class RoutedComputation:
         split, perm, dims = self._expert_axes(value, roles, [*self.region.others(value, roles)])
         return self.at.reshape(self.at.transpose(self.at.reshape(value, split), perm), dims)
 
-    def _slots_first(self, value: ir.Value, roles: ExpertAxes) -> ir.Value:
-        """[experts · slots, …]: a value that has an axis of both."""
-        others, rows = self.region.others(value, roles), roles.tokens[0]
-        assert rows is not None and roles.expert is not None
-        (slots,) = self.region.sizes.tokens
-        assert isinstance(slots, int), "the number of slots is known"
-        moved = self.at.transpose(value, [roles.expert.axis, rows.axis, *others])
-        return self.at.reshape(moved, (self.region.sizes.experts * slots, *others.values()))
+    def _pairs_first(self, value: ir.Value, roles: ExpertAxes) -> tuple[ir.Value, ir.Value]:
+        """A value that has axes of both, [tokens · experts, …] or [experts · slots, …], and the number of each pair in it."""
+        others, sizes = self.region.others(value, roles), self.region.sizes
+        tokens = [rows.axis for rows in roles.tokens if rows is not None]
+        assert roles.expert is not None
+        order = [*tokens, roles.expert.axis]
+        if self.indices.own_slots is not None:
+            order.reverse()
+        moved = self.at.transpose(value, [*order, *others])
+        dims = labelled((size_of([*sizes.tokens, sizes.experts]).dim, *others.values()))
+        pairs = self.at.op.Reshape(moved, self.at.ints([-1, *others.values()]), dims=dims)
+        return pairs, self._own_pairs if self.indices.own_slots is None else self.indices.own_slots
+
+    @functools.cached_property
+    def _own_pairs(self) -> ir.Value:
+        """The number of each pair among all pairs of a token and an expert."""
+        experts = self.at.constant(self.region.sizes.experts, like=self.indices.tokens)
+        return self.at.op.Add(self.at.op.Mul(self.indices.tokens, experts), self.indices.experts)
 
     def _expert_axes(
         self, value: ir.Value, roles: ExpertAxes, order: Sequence[int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,10 +16,21 @@ from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_fusions.experts._routed_computation import PairIndices
 from jax2onnx_fusions.experts._sparsity import Sparsity, Validity
 
-__all__ = ["ROUTING_CALLS", "Routing", "combined", "in_shape_of", "route"]
+__all__ = ["ROUTING_CALLS", "GateUse", "Routing", "combined", "in_shape_of", "route"]
 
 #: The number of nodes that choose and sort pairs, and bring them back.
 ROUTING_CALLS = 25
+
+
+class GateUse(enum.Enum):
+    """The use of gates in a sum over experts."""
+
+    WEIGH = enum.auto()
+    """The results of experts are multiplied by them."""
+    SELECT = enum.auto()
+    """Results count where they are true."""
+    WITHIN = enum.auto()
+    """The results are computed from products with them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,17 +113,18 @@ def _sum(dim: LabelledDim, number: int) -> LabelledDim:
     return dim + number if isinstance(dim, int) else ir.SymbolicDim(f"{dim.value} + {number}")
 
 
-def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, *, selects: bool) -> ir.Value:
-    """[tokens, …]: the sum for each token of the results of its experts times their gates."""
+def combined(at: InsertionPoint, routing: Routing, made: ir.Value, features: int, use: GateUse) -> ir.Value:
+    """[tokens, …]: the sum for each token of the results of its experts, which gates weigh or select."""
     dims = (*at.known_dims(routing.gates), features)
     sizes = [dim for dim in dims if isinstance(dim, int)]
     is_known = len(sizes) == len(dims)
     shape = at.ints(sizes) if is_known else at.op.Concat(at.op.Shape(routing.gates), at.ints([features]), axis=0)
     by_token = at.op.Reshape(at.op.Gather(made, routing.places, axis=0), shape, dims=dims)
-    if selects:
-        selected = at.op.Where(at.op.Unsqueeze(routing.gates, at.ints([2])), by_token, at.constant(0, like=made))
-        return at.op.ReduceSum(selected, at.ints([1]), keepdims=0)
-    return at.op.MatMul(at.op.Unsqueeze(routing.gates, at.ints([1])), by_token)
+    if use is GateUse.WEIGH:
+        return at.op.MatMul(at.op.Unsqueeze(routing.gates, at.ints([1])), by_token)
+    if use is GateUse.SELECT:
+        by_token = at.op.Where(at.op.Unsqueeze(routing.gates, at.ints([2])), by_token, at.constant(0, like=made))
+    return at.op.ReduceSum(by_token, at.ints([1]), keepdims=0)
 
 
 def in_shape_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import operator
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -14,7 +15,7 @@ from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import dims_of, known
-from jax2onnx_graph.rewrite.patterns import scalar
+from jax2onnx_graph.rewrite.patterns import operation, scalar
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, operand_axes
 
@@ -156,6 +157,32 @@ def _equal(line: _Line) -> Sparsity | None:
     return None
 
 
+def _comparison(line: _Line) -> Sparsity | None:
+    """A comparison with a number that is not true of zero is true of no more elements than are other than zero."""
+    compare = _COMPARISONS[line.node.op_type]
+    for index in (0, 1):
+        number = scalar(line.node.inputs[1 - index])
+        if number is not None and not (compare(0, number) if index == 0 else compare(number, 0)):
+            return line.operand(index)
+    return None
+
+
+def _equality(line: _Line) -> Sparsity | None:
+    return _equal(line) or _comparison(line)
+
+
+def _not(line: _Line) -> Sparsity | None:
+    """Elements that are not equal to zero are other than zero."""
+    equal = operation(line.node.inputs[0], "Equal")
+    if equal is None:
+        return None
+    for index in (0, 1):
+        rows = (operand_sub_axes(equal, line.rows) or (None, None))[index]
+        if scalar(equal.inputs[1 - index]) == 0 and rows is not None:
+            return sparsity(equal.inputs[index], rows, line.size, line.depth)
+    return None
+
+
 def _reduction(line: _Line) -> Sparsity | None:
     """The bound of one line times the number of lines that are reduced: each may hold other elements."""
     rank = rank_of(line.node.inputs[0])
@@ -218,6 +245,13 @@ def _softmax(line: _Line) -> Sparsity | None:
     return None if found is None else found.at_best(Validity.IF_FINITE)
 
 
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "Equal": operator.eq,
+    "Greater": operator.gt,
+    "GreaterOrEqual": operator.ge,
+    "Less": operator.lt,
+    "LessOrEqual": operator.le,
+}
 _SCATTERS = ("ScatterElements", "ScatterND")
 KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
 
@@ -225,9 +259,14 @@ _RULES: Mapping[str, Callable[[_Line], Sparsity | None]] = {
     "Add": _sum,
     "And": _product,
     "Div": _quotient,
-    "Equal": _equal,
+    "Equal": _equality,
+    "Greater": _comparison,
+    "GreaterOrEqual": _comparison,
+    "Less": _comparison,
+    "LessOrEqual": _comparison,
     "MatMul": _matmul,
     "Mul": _product,
+    "Not": _not,
     "Or": _sum,
     "ReduceMax": _reduction,
     "ReduceSum": _reduction,

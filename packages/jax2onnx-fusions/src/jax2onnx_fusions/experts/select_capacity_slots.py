@@ -16,7 +16,7 @@ from jax2onnx_fusions.experts._backward_slices import backward_slice, exclusive_
 from jax2onnx_fusions.experts._capacity_slots import CombinedSlots, combined_slots
 from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Refused
 from jax2onnx_fusions.experts._routed_computation import RoutedComputation
-from jax2onnx_fusions.experts._routing import ROUTING_CALLS, combined, in_shape_of, route
+from jax2onnx_fusions.experts._routing import ROUTING_CALLS, GateUse, combined, in_shape_of, route
 from jax2onnx_fusions.experts.select_experts import NOT_FINITE, SelectExperts
 
 __all__ = ["SelectCapacitySlots"]
@@ -48,14 +48,14 @@ class SelectCapacitySlots(NodePass[_Found]):
         slots = combined_slots(node)
         if slots is None:
             return None
+        tokens = (dims_of(slots.gates) or ())[0]
+        if not isinstance(tokens, int):
+            return Declined("how many tokens there are is not known, nor whether they are fewer than slots", node)
         region = ExpertSubgraph(slots.sizes, exclusive_nodes({*backward_slice(slots.made)}, node))
         try:
             region.add(slots.made, slots.roles)
         except Refused as refused:
             return Declined(str(refused), node)
-        tokens = (dims_of(slots.gates) or ())[0]
-        if not isinstance(tokens, int):
-            return Declined("how many tokens there are is not known, nor whether they are fewer than slots", node)
         (capacity,) = slots.sizes.tokens
         taken = tokens * slots.sparsity.bound / (slots.sizes.experts * int(str(capacity)))
         if taken >= 1:
@@ -73,5 +73,5 @@ class SelectCapacitySlots(NodePass[_Found]):
         pairs.compute()
         made = pairs.value(slots.made, slots.roles)
         others = region.others(slots.made, slots.roles).values()
-        result = combined(at, routing, made, math.prod(others), selects=False)
+        result = combined(at, routing, made, math.prod(others), GateUse.WEIGH)
         editor.replace(node, in_shape_of(at, result, node.outputs[0], slots.gates, (0,)))

@@ -23,9 +23,10 @@ from jax2onnx_fusions.experts._backward_slices import backward_slice, exclusive_
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, token_count
 from jax2onnx_fusions.experts._expert_gates import ExpertGate, expert_gate
 from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Refused
+from jax2onnx_fusions.experts._gate_factors import factors
 from jax2onnx_fusions.experts._mixtures import Mixture, gates_by_token, mixtures_at
 from jax2onnx_fusions.experts._routed_computation import PairIndices, RoutedComputation
-from jax2onnx_fusions.experts._routing import ROUTING_CALLS, Routing, combined, in_shape_of, route
+from jax2onnx_fusions.experts._routing import ROUTING_CALLS, GateUse, Routing, combined, in_shape_of, route
 from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, sparsity
 from jax2onnx_fusions.experts.select_experts import NOT_FINITE, SelectExperts
 
@@ -45,10 +46,13 @@ class _Term:
     made: ir.Value
     column: ExpertGate
     node: ir.Node
+    is_gated: bool = False
 
     @property
-    def selects(self) -> bool:
-        return self.gate.dtype == ir.DataType.BOOL
+    def use(self) -> GateUse:
+        if self.is_gated:
+            return GateUse.WITHIN
+        return GateUse.SELECT if self.gate.dtype == ir.DataType.BOOL else GateUse.WEIGH
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +72,11 @@ class _Chain:
     stack: Mixture | None = None
 
     @property
-    def selects(self) -> bool:
-        """Whether only the selected tokens of a term count."""
+    def use(self) -> GateUse:
+        """The use of the gates of all terms."""
         if self.stack is not None:
-            return self.stack.selects
-        return self.numbers is not None or all(term.selects for term in self.terms)
+            return self.stack.use
+        return GateUse.SELECT if self.numbers is not None else self.terms[0].use
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +91,7 @@ class SelectExpertTerms(NodePass[_Found]):
     """A sum of one term for each expert computes the chosen pairs of a token and an expert instead of all.
 
     1. The *terms* of a sum are what an expert makes of the tokens times its gate, or a Where that selects it; other summands stay.
+       The gate may be a factor of what the term is computed from, if that is zero where the gate is.
        A chain in which each Where keeps what the one before has made is a sum, too, if the experts exclude each other; so is
        one that compares the number of an expert with 0, 1, 2, …, as `lax.switch` does under `vmap`. What the experts make may be
        stacked, and summed up as a mixture of `SelectExperts`.
@@ -120,7 +125,7 @@ class SelectExpertTerms(NodePass[_Found]):
         calls = ROUTING_CALLS + 4 * len(chain.terms)
         if saved <= calls * editor.threshold(Threshold.OPERATOR_CALL):
             return Declined("the experts are so small that choosing them takes longer than computing all", node)
-        if not chain.selects and not editor.assumes(Assumption.FINITE):
+        if chain.use is not GateUse.SELECT and not editor.assumes(Assumption.FINITE):
             return Declined(NOT_FINITE, node)
         return _Found(chain, regions[0].sizes, bound, regions)
 
@@ -140,13 +145,14 @@ class SelectExpertTerms(NodePass[_Found]):
             is_chosen = in_shape_of(at, routing.gates, first.gate, first.gate, tokens)
             result = at.op.Where(is_chosen, by_token, chain.rest[0], dims=at.dims(node.outputs[0]))
         else:
-            summed = combined(at, routing, made, math.prod(others), selects=chain.selects)
+            summed = combined(at, routing, made, math.prod(others), chain.use)
             result = in_shape_of(at, summed, node.outputs[0], first.gate, tokens)
             for rest in chain.rest:
                 result = at.op.Add(result, rest, dims=at.dims(node.outputs[0]))
         editor.replace(node, result)
         steps = [step.node for region in match.regions for step in region.steps.values()]
-        for one in [*chain.nodes[1:], *(term.node for term in chain.terms if term.node is not node), *reversed(steps)]:
+        replaced = dict.fromkeys([*chain.nodes[1:], *(term.node for term in chain.terms if term.node is not node)])
+        for one in [*replaced, *reversed(steps)]:
             if not any(output.uses() or output.is_graph_output() for output in one.outputs):
                 editor.discard(one)
 
@@ -286,10 +292,8 @@ def _before_expand(value: ir.Value | None) -> ir.Value | None:
 def _term(value: ir.Value, dims: _Dims) -> _Term | None:
     """Read a summand as the result of an expert times its gate; None where it is none."""
     node = operation(value, "Mul", "Where")
-    if node is None or not is_read_once(value):
-        return None
-    if node.op_type == "Where" and scalar(node.inputs[2]) != 0:
-        return None
+    if node is None or not is_read_once(value) or (node.op_type == "Where" and scalar(node.inputs[2]) != 0):
+        return _gated_term(value, dims)
     for gate, made in [(0, 1), (1, 0)][: 1 if node.op_type == "Where" else 2]:
         of_gate, of_made = node.inputs[gate], node.inputs[made]
         if (
@@ -302,6 +306,21 @@ def _term(value: ir.Value, dims: _Dims) -> _Term | None:
         column = expert_gate(of_gate)
         if column is not None:
             return _Term(of_gate, of_made, column, node)
+    return _gated_term(value, dims)
+
+
+def _gated_term(value: ir.Value, dims: _Dims) -> _Term | None:
+    """Read a summand whose gate is a factor of what it is computed from, the same for all its features; None where it has none."""
+    tokens = tuple(SubAxis(axis) for axis in range(len(dims) - 1))
+    if not tokens or not is_read_once(value):
+        return None
+    reader, _ = next(iter(value.uses()))
+    for gate, roles in factors(value, ExpertAxes(tokens, None)):
+        own = dims_of(gate) or ()
+        if roles.tokens == tokens and len(own) == len(dims) and own[-1] == 1 and dims[-1] != 1:
+            column = expert_gate(gate)
+            if column is not None:
+                return _Term(gate, value, column, reader, is_gated=True)
     return None
 
 
@@ -310,7 +329,7 @@ def _by_source(terms: Iterable[_Term], *, by_row: bool) -> list[_Term]:
     groups = defaultdict[tuple[object, ...], list[_Term]](list)
     for term in terms:
         column = term.column
-        groups[column.source, column.axis, term.selects, column.rows if by_row else None].append(term)
+        groups[column.source, column.axis, term.use, column.rows if by_row else None].append(term)
     return max(groups.values(), key=len, default=[])
 
 
@@ -364,7 +383,7 @@ def _regions(node: ir.Node, chain: _Chain) -> list[ExpertSubgraph] | Declined:
 
 def _own_nodes(terms: Sequence[_Term]) -> list[set[ir.Node]]:
     """The nodes that only one term reads, for each term; without nodes that take its part of a value which all terms read."""
-    cones = [backward_slice(term.made) for term in terms]
+    cones = [backward_slice(term.made) - (backward_slice(term.gate) if term.is_gated else set()) for term in terms]
     counts = Counter(node for cone in cones for node in cone)
     return [
         exclusive_nodes({one for one in cone if counts[one] == 1 and not _takes_part(one, counts)}, term.node)

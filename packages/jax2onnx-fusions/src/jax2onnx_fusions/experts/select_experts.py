@@ -18,7 +18,7 @@ from jax2onnx_fusions.experts._expert_axes import token_count
 from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Refused
 from jax2onnx_fusions.experts._mixtures import Mixture, gates_by_token, mixtures_at
 from jax2onnx_fusions.experts._routed_computation import RoutedComputation
-from jax2onnx_fusions.experts._routing import ROUTING_CALLS, combined, in_shape_of, route
+from jax2onnx_fusions.experts._routing import ROUTING_CALLS, GateUse, combined, in_shape_of, route
 from jax2onnx_fusions.experts._sparsity import Sparsity, sparsity
 
 __all__ = ["NOT_FINITE", "SelectExperts"]
@@ -41,7 +41,8 @@ class SelectExperts(NodePass[_Found]):
     """A mixture computes the chosen pairs of a token and an expert instead of all.
 
     1. A *mixture* is a sum over the axis of experts, by ReduceSum, MatMul or a Scan that adds one after another, of what the experts
-       make of tokens times gates; or of a Where that selects by booleans in their place.
+       make of tokens times gates; or of a Where that selects by booleans in their place. The gates may be factors of what the results
+       are computed from, if those are zero where the gates are; a MatMul may sum over experts and features at once.
     2. Of the gates of a token at most half are other than zero, as the operators that make them prove: a one-hot, a scatter into
        zeros, products and sums of such. Gates of numbers leave an expert out only if what it makes is finite: the user promises it.
     3. What the experts make is computed for each token and each expert by itself, of weights that differ by expert, and is read by
@@ -76,20 +77,26 @@ class SelectExperts(NodePass[_Found]):
         pairs.compute()
         made = pairs.value(mixture.made, mixture.roles)
         others = [*region.others(mixture.made, mixture.roles).values()]
-        result = combined(at, routing, made, math.prod(others), selects=mixture.selects)
+        result = combined(at, routing, made, math.prod(others), mixture.use)
         shaped = in_shape_of(at, result, node.outputs[0], mixture.gates, mixture.gate_axes[:-1])
         if mixture.start is not None:
             shaped = at.op.Add(mixture.start, shaped, dims=at.dims(node.outputs[0]))
         editor.replace(node, shaped)
         for step in reversed([*region.steps.values()]):
-            if not any(output.uses() or output.is_graph_output() for output in step.node.outputs):
+            is_read = any(output.uses() or output.is_graph_output() for output in step.node.outputs)
+            if step.node is not node and not is_read:
                 editor.discard(step.node)
 
 
 def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor) -> _Found | Declined | None:
     region = ExpertSubgraph(mixture.sizes)
     try:
-        region.add(mixture.made, mixture.roles)
+        if mixture.is_gated:
+            region.add_gates(mixture.gates)
+        if mixture.product is None:
+            region.add(mixture.made, mixture.roles)
+        else:
+            region.add_step(mixture.product)
     except Refused as refused:
         return Declined(str(refused), node) if region.products else None
     if not region.products:
@@ -102,7 +109,7 @@ def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor)
     calls = ROUTING_CALLS + region.products * (mixture.sizes.experts + 2)
     if saved <= calls * editor.threshold(Threshold.OPERATOR_CALL):
         return Declined("the experts are so small that choosing them takes longer than computing all", node)
-    if not mixture.selects and not editor.assumes(Assumption.FINITE):
+    if mixture.use is not GateUse.SELECT and not editor.assumes(Assumption.FINITE):
         return Declined(NOT_FINITE, node)
     return _Found(mixture, bound, region)
 
@@ -110,5 +117,5 @@ def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor)
 def _is_read_elsewhere(node: ir.Node, region: ExpertSubgraph) -> bool:
     """Whether a result that differs by token has a reader outside of the region and the terms of the sum."""
     inside = {*region.steps, node, *(value.producer() for value in node.inputs if value is not None)}
-    outputs = [output for step in region.steps.values() for output in step.node.outputs]
+    outputs = [output for step in region.steps.values() if step.node is not node for output in step.node.outputs]
     return any(output.is_graph_output() or any(user not in inside for user, _ in output.uses()) for output in outputs)
