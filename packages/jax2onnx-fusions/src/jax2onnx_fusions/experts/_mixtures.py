@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import named_axes, rank_of
 from jax2onnx_graph.facts.axis_maps import axis_maps
-from jax2onnx_graph.facts.sizes import ONE, Size, size_of
+from jax2onnx_graph.facts.sizes import product, size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim, same_dims
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
@@ -141,12 +140,8 @@ def _merged_axes(value: ir.Value | None, axis: int) -> list[SubAxis]:
     maps = None if view is None else axis_maps(view)
     group = () if maps is None else maps.results[0][axis]
     sizes = [one.size for one in group]
-    return [SubAxis(axis, _times(sizes[:i]), _times(sizes[i + 1 :]))
+    return [SubAxis(axis, product(sizes[:i]), product(sizes[i + 1 :]))
             for i, size in enumerate(sizes) if len(sizes) > 1 and (size.number or 0) > 1]  # fmt: skip
-
-
-def _times(sizes: Sequence[Size]) -> Size:
-    return functools.reduce(Size.__mul__, sizes, ONE)
 
 
 def _count(dim: LabelledDim, rows: SubAxis) -> int:

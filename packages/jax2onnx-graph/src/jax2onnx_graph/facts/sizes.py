@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.expressions import parsed
 
-__all__ = ["ONE", "LabelledDim", "Size", "estimated_elements", "size_of"]
+__all__ = ["ONE", "LabelledDim", "Size", "estimated_elements", "product", "size_of"]
 
 #: A dimension as a model shows it: a number, or a label.
 LabelledDim = int | ir.SymbolicDim
@@ -113,6 +113,11 @@ def size_of(dims: Iterable[LabelledDim]) -> Size:
     for dim in symbolic:
         size *= Size((((f"{_UNLABELLED}{id(dim)}",), 1),)) if dim.value is None else _labelled_size(dim.value)
     return size
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """The product of sizes, 1 for none."""
+    return functools.reduce(Size.__mul__, sizes, ONE)
 
 
 def estimated_elements(dims: Iterable[LabelledDim]) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axis_maps import Axes, Iteration, IterationAxis, axis_maps
-from jax2onnx_graph.facts.sizes import ONE, Size, size_of
+from jax2onnx_graph.facts.sizes import ONE, Size, product, size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 
 __all__ = ["SubAxis", "operand_sub_axes", "result_sub_axes"]
@@ -76,8 +75,9 @@ def _elsewhere(
 ) -> Sequence[SubAxis | None] | None:
     """The sub-axis of one tensor of a node, whose axis has the size `dim`, in the other tensors."""
     size, group = size_of([dim]).divided_by(rows.outer * rows.inner), axes[rows.axis]
+    sizes = [axis.size for axis in group]
     for i, axis in enumerate(group):
-        outer, inner = rows.outer.divided_by(_product(group[:i])), rows.inner.divided_by(_product(group[i + 1 :]))
+        outer, inner = rows.outer.divided_by(product(sizes[:i])), rows.inner.divided_by(product(sizes[i + 1 :]))
         if size is None or outer is None or inner is None or outer * size * inner != axis.size:
             continue
         if axis.iteration is Iteration.OTHER:
@@ -90,10 +90,6 @@ def _within(axes: Axes, axis: IterationAxis, outer: Size, inner: Size) -> SubAxi
     """The part of an iteration axis between `outer` and `inner`, in a tensor; None where the tensor has no such axis."""
     for place, group in enumerate(axes):
         if axis in group:
-            i = group.index(axis)
-            return SubAxis(place, _product(group[:i]) * outer, inner * _product(group[i + 1 :]))
+            i, sizes = group.index(axis), [one.size for one in group]
+            return SubAxis(place, product(sizes[:i]) * outer, inner * product(sizes[i + 1 :]))
     return None
-
-
-def _product(axes: Sequence[IterationAxis]) -> Size:
-    return functools.reduce(Size.__mul__, (axis.size for axis in axes), ONE)
