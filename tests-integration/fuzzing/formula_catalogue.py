@@ -368,6 +368,19 @@ ATTENTIONS = [
         excuses=_MASKED,
     ),
     Formula(
+        "attention with sinks",
+        {"q": "2 T 2 3 4", "k": "2 64 2 4", "v": "2 64 2 4", "z": "6"},
+        """
+        logits = jnp.einsum('btkgh,bskh->bkgts', q, k) * {scale:0.5|-0.5}
+        sinks = jnp.broadcast_to({sinks:z|-z|z[::-1]}.reshape(1, 2, 3, 1, 1), (*logits.shape[:4], 1))
+        p = nn.softmax(jnp.concatenate([logits, sinks], -1), -1)[..., {kept::-1|1:}]
+        return jnp.einsum('bkgts,bskh->{result:btkgh|bkgth|btgkh}', p, v)
+        """,
+        forms=["MatMul"],
+        passes=["OrderProducts"],
+        values=_ORDINARY,
+    ),
+    Formula(
         "dot product attention",
         {**_ATTENTION, "z": "B N T S", "m": "bool B N T S"},
         "return nn.dot_product_attention(q, k, v{bias:|, z|, z * 3}{mask:|, mask=m|, mask=~m}{causal:|, is_causal=True}{scale:|, scale=2.0|, scale=-1.0|, scale=0.0}{window:|, local_window_size=2|, local_window_size=(1, 0)})",

@@ -96,10 +96,10 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         _check_result(result)
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
-        written.extend(path for path, array in fresh.written().items() if id(array) not in kept)
+        written.update({path: array for path, array in fresh.written().items() if id(array) not in kept})
         return with_numbered_checks(result)
 
-    written: list[str] = []
+    written: dict[str, jax.Array] = {}
 
     window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities(are_equal)
     with window as declined, _compat.without_experiments(), equalities as unknown:
@@ -124,12 +124,23 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
-    lost = lost_state(written, keys, adapted.owners) if written or keys else None
+    changes = _that_matter(written, jaxpr, adapted.names)
+    lost = lost_state(changes, keys, adapted.owners) if changes or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
     return Traced(
         jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
         required=fitting_reshapes(jaxpr, inputs.symbols), declined=declined,
     )  # fmt: skip
+
+
+def _that_matter(written: Mapping[str, jax.Array], jaxpr: Jaxpr, names: Mapping[Hashable, str]) -> list[str]:
+    """The paths of changed state without integers that no result depends on: seeds and counters of what is not drawn."""
+    integers = {path for path, array in written.items() if jax.numpy.issubdtype(array.dtype, jax.numpy.integer)}
+    inner, consts = open_jaxpr(jaxpr)
+    variables = {id(v) for eqn in inner.eqns for v in eqn.invars} | {id(v) for v in inner.outvars} if integers else ()
+    held = [const for v, const in zip(inner.constvars, consts, strict=True) if id(v) in variables]
+    read = {const.name if isinstance(const, AbsentWeight) else names.get(array_identity(const)) for const in held}
+    return [path for path in written if path not in integers or path in read]
 
 
 def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:

@@ -118,7 +118,8 @@ _Rule = Callable[[FormulaReader, Equation, list[Formula]], Sequence[Formula]]
 def _evaluated(eqn: Equation, operands: Sequence[Formula], arrays: Sequence[Array]) -> list[Formula]:
     """The results of an equation whose operands are constants."""
     dims = [v.aval.shape for v in (*eqn.invars, *eqn.outvars)]
-    if eqn.effects or not all(is_static(dim) for shape in dims for dim in shape):
+    is_symbolic = eqn.primitive.name == "dim_as_value" or not all(is_static(dim) for shape in dims for dim in shape)
+    if eqn.effects or is_symbolic:
         raise UnsuitableError(f"its step contains {eqn.primitive.name}, which is in no gate")
     whole = [np.broadcast_to(array, shape) for array, shape in zip(arrays, dims, strict=False)]
     with jax.ensure_compile_time_eval():
