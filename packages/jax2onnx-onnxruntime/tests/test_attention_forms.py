@@ -40,7 +40,6 @@ SCALED = "<q_num_heads = 2, kv_num_heads = 2, scale = 0.3>"
         ("B, 2, T, 4", "B, 2, S + T, 4", "<is_causal = 1>"),
         ("B, T, 8", "B, 5, 8", SCALED),
         ("B, 1, 8", "B, S, 8", MERGED),
-        ("B, T, 8", "B, S, 8", MERGED),
     ],
 )
 def test_the_query_carries_the_scale_where_there_may_be_one(query: str, key: str, attributes: str) -> None:
@@ -64,6 +63,7 @@ def test_the_query_carries_the_scale_where_there_may_be_one(query: str, key: str
     [
         ("B, 2, 5, 4", "B, 2, 5, 4", "", "float"),
         ("B, T, 8", "B, T, 8", MERGED, "float"),
+        ("B, T, 8", "B, S, 8", MERGED, "float"),
         ("B, 2, 1, 4", "B, 2, 7, 4", "<scale = 1.0>", "float"),
         ("B, 2, 1, 4", "B, 2, 7, 4", "", "float16"),
     ],

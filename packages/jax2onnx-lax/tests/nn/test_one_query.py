@@ -81,7 +81,8 @@ def test_one_query_is_scaled_and_has_a_row_of_each_head(
     program = to_onnx(attention, [(batch, queries, K * group, H), caches, caches, ((), np.int32)])
     rows, scale = _form(program)
     assert rows == (group if group == 4 and queries == 1 else queries)
-    assert scale == 1 or group == 4
+    is_prefill = isinstance(queries, str) and isinstance(keys, str)  # of other keys, as far as is known
+    assert scale == 1 or group == 4 or is_prefill
     for size in (1,) if queries == 1 else (1, 3):
         arrays = _arrays(2 if batch == "B" else 1, size, group)
         np.testing.assert_allclose(program(*arrays), jax.jit(attention)(*arrays), 2e-5, 2e-5)

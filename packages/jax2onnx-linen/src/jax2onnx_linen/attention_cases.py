@@ -116,9 +116,7 @@ cases = [
         "attention_whose_weights_are_a_result",
         construct(_of_weights, **_DTYPE),
         _TOKENS,
-        expect=expect_graph(
-            "Transpose -> MatMul:Bx2xTxT -> Softmax:Bx2xTxT -> Transpose -> MatMul:Bx2x4xT", counts={"MatMul": 6}
-        ),
+        expect=expect_graph("Transpose -> MatMul:Bx2xTxT -> Softmax:Bx2xTxT -> MatMul:Bx2xTx4", counts={"MatMul": 6}),
         rtol=1e-5,
     ),
     Case(

@@ -6,6 +6,8 @@ but only where the factor is 1 (`forms.FORMS` has the numbers).
 
 from __future__ import annotations
 
+import re
+
 import onnx_ir as ir
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -18,7 +20,7 @@ class AttentionFormsPass(GraphPass):
     """Let the query carry the scale where there may be one query, as when text is generated.
 
     1. `Attention(q, …)` becomes `Attention(q · scale, …)` with the scale 1, where q has one row, or a number of rows that is
-       known at run time only and is not that of the keys: these may be a buffer, or as many as before and the new ones.
+       known at run time only and goes with more keys: the keys of a buffer, or as many as before and the new ones.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -50,7 +52,10 @@ def _may_be_one_query(node: ir.Node) -> bool:
     queries, keys = (_length(value) for value in node.inputs[:2])
     if isinstance(queries, int) or queries is None or keys is None:
         return queries == 1
-    return isinstance(keys, int) or (None not in (queries.value, keys.value) and queries.value != keys.value)
+    if isinstance(keys, int):
+        return True
+    names = re.findall(r"\w+", keys.value or "")
+    return queries.value in names and len(names) > 1
 
 
 def _length(value: ir.Value | None) -> LabelledDim | None:

@@ -35,7 +35,7 @@ _vanishing = np.array([1.0, 0.0, 2.0], np.float32)
 
 cases = [
     Case("solve_1", _solve, [(1, 1), (1,)], ("custom_linear_solve",),
-         expect=["Div -> Add -> Squeeze -> Where -> ReduceSum -> Div", "Expand -> Squeeze -> Div"]),
+         expect=at_most(10, Div=2, ReduceSum=1, Where=0)),
     Case("solve_vector", _solve, [(3, 3), (3,)], ("custom_linear_solve",), expect=at_most(20, Scan=3)),
     Case("solve_matrix", _solve, [("B", 8, 8), ("B", 8, 2)], ("custom_linear_solve",), expect=at_most(50, Scan=3)),
     Case("solve_symbolic", _solve, [("N", "N"), ("N", 2)], ("custom_linear_solve",), expect=at_most(50, Scan=3)),
