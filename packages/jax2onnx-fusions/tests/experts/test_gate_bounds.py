@@ -72,7 +72,7 @@ class RandomGraph:
     def constant(self, value: object) -> ir.Value:
         tensor = ir.tensor(np.asarray(value), name=f"c{len(self.initializers)}")
         self.initializers.append(ir.Value(
-            name=tensor.name, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
+            name=tensor.name, shape=ir.Shape(tensor.shape.numpy()), type=ir.TensorType(tensor.dtype), const_value=tensor
         ))  # fmt: skip
         return self.initializers[-1]
 
@@ -379,8 +379,8 @@ class Claims:
             rest = [axis for axis in range(values[value].ndim) if axis not in axes]
             results = values[value].transpose([*axes, *rest])
             of_gates = values.get(found.value, np.ones(1))
-            gates = of_gates.transpose([*found.axes, *(a for a in range(of_gates.ndim) if a not in found.axes)])
-            assert not results[gates.reshape(results.shape[: len(axes)]) == 0].any(), (value.producer(), found)
+            factor = of_gates.transpose([*found.axes, *(a for a in range(of_gates.ndim) if a not in found.axes)])
+            assert not results[factor.reshape(results.shape[: len(axes)]) == 0].any(), (value.producer(), found)
 
     @staticmethod
     def _check_gates(values: Values, gates: Sequence[tuple[ir.Value, ExpertGate]]) -> None:
