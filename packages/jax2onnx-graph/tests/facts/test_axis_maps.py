@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +14,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, IterationAxis, axis_maps, view_axes
-from jax2onnx_graph.facts.sizes import size_of
+from jax2onnx_graph.facts.sizes import LabelledDim, size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, result_sub_axes
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -39,7 +41,7 @@ class Graph:
         self.constants[name] = array
         return name
 
-    def add(self, op_type: str, *operands: str, outputs: int = 1, **attributes: object) -> str:
+    def add(self, op_type: str, *operands: str, outputs: int = 1, **attributes: Any) -> str:
         names = [f"v{len(self.values) + i}" for i in range(outputs)]
         node = helper.make_node(op_type, list(operands), names, **attributes)
         known = {**self.inputs, **self.constants, **self.values}
@@ -153,7 +155,9 @@ def selected(g: Graph, x: str, shape: Sequence[int]) -> str:
 
 
 def looked_up(g: Graph, x: str, shape: Sequence[int]) -> str:
-    index = g.add("Cast", g.add("Mod", g.add("Abs", g.add("Floor", x)), g.constant(np.float32(2)), fmod=1), to=7)
+    index = g.add(
+        "Cast", g.add("Mod", g.add("Abs", g.add("Floor", x)), g.constant(np.array(2, np.float32)), fmod=1), to=7
+    )
     return g.add("Gather", g.constant(numbers(g.rng, [3, 2, 2])), index, axis=int(g.rng.integers(2)))
 
 
@@ -286,8 +290,8 @@ def test_a_row_of_a_result_depends_on_no_other_row_of_an_axis_that_is_the_same(k
     one = Node.random(kind, seed)
     rng = one.graph.rng
     for axis in one.axes(Iteration.SAME):
-        kept = int(rng.integers(axis.size.number))
-        results = one.run(axis, lambda array, rows, kept=kept: changed(rng, array, rows, kept))
+        kept = int(rng.integers(axis.size.number or 0))
+        results = one.run(axis, functools.partial(changed, rng, kept=kept))
         for value, own in zip(one.node.outputs, one.maps.results, strict=True):
             place = sub_axis(own, axis)
             if place is not None:
@@ -335,7 +339,7 @@ def test_rows_are_followed_through_random_graphs(seed):
         array = {**graph.inputs, **graph.values}[value]
         if not array.ndim or array.size > 4096:
             break
-        value = NODES[rng.integers(len(NODES))](graph, graph.add("Cast", value, to=1), array.shape)
+        value = NODES[int(rng.integers(len(NODES)))](graph, graph.add("Cast", value, to=1), array.shape)
     axis = int(rng.integers(len(shape)))
     kept = int(rng.integers(shape[axis]))
     after = graph.run({"x": changed(rng, graph.inputs["x"], SubAxis(axis), kept)})
@@ -371,7 +375,7 @@ def test_operands_and_results_say_the_same_of_an_axis(seed):
 
 
 D = ir.SymbolicDim
-VIEWS = {
+VIEWS: Mapping[str, tuple[Sequence[LabelledDim], Sequence[LabelledDim], Sequence[Sequence[object]], Sequence[Sequence[object]]]] = {
     "merged": ([2, 3, 4], [6, 4], [[0], [1], [2]], [[0, 1], [2]]),
     "split": ([6, 4], [2, 3, 4], [[0, 1], [2]], [[0], [1], [2]]),
     "crossing": ([2, 6, 4, 5], [2, 8, 3, 5], [[0], ["?"], ["?"], [1]], [[0], ["?"], ["?"], [1]]),
