@@ -42,7 +42,7 @@ class IntegersOfJaxpr:
             self._run(eqn)
 
     def of(self, atom: Atom) -> Integers | None:
-        """What is known of a variable or literal; None where it holds no integers."""
+        """The known facts of a variable or literal; None where it holds no integers."""
         if not holds_integers(atom.aval):
             return None
         if is_literal(atom):

@@ -42,7 +42,7 @@ Transfer = Callable[..., Integers | None]
 
 
 def result(definition: Definition, operands: Sequence[Integers | None]) -> Integers:
-    """What is known of a result of an equation, an array of integers or booleans.
+    """Find the known facts of a result of an equation, an array of integers or booleans.
 
     Args:
       definition: the equation and the result.
@@ -289,7 +289,7 @@ def _truth(holds: bool | None, *tests: Test) -> Integers:
 
 
 def _tests(x: Integers, if_false: Span, if_true: Span) -> list[Test]:
-    """What is known of integers, and of those that they follow from, where a comparison is false or true."""
+    """The bounds of integers, and of those that they follow from, where a comparison is false or true."""
     own = [Test(x, (if_false, if_true))]
     return own + [Test(r.base, (r.of_base(if_false), r.of_base(if_true))) for r in x.relations]
 
@@ -302,7 +302,7 @@ def _less(definition: Definition, x: Integers, y: Integers) -> Integers:
 
 
 def _gap(definition: Definition, x: Integers, y: Integers) -> Integers:
-    """What y - x is, as numbers that do not wrap around."""
+    """The difference y - x, as numbers that do not wrap around."""
     if x.affine is not None and y.affine is not None:
         forms = _pair(definition, y, x)
         assert forms is not None, "both are affine"
@@ -333,7 +333,7 @@ def _equal(definition: Definition, x: Integers, y: Integers) -> Integers:
 
 
 def _equality_tests(x: Integers, y: Integers) -> list[Test]:
-    """What is known of `x` where it differs from `y`, and where it does not."""
+    """The bounds of `x` where it differs from `y`, and where it does not."""
     other: Span = (None, None)
     if y.number is not None and _same(x.low, y.number):
         other = y.number + 1, None

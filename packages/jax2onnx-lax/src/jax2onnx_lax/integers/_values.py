@@ -50,7 +50,7 @@ def set_integers(value: Value, known: Integers) -> None:
 
 
 def integers(ctx: Context, value: Value) -> Integers:
-    """What is known of an array of integers or booleans, found once.
+    """Find the known facts of an array of integers or booleans, once.
 
     Args:
       ctx: the context of the rule.

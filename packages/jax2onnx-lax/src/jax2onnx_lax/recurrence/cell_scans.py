@@ -169,7 +169,7 @@ class _CellScan:
 
     @property
     def xs(self) -> Sequence[Value]:
-        """What each step reads its row of."""
+        """The arrays of which each step reads a row."""
         return self.operands[self.num_consts + self.num_carry :]
 
     def read(self, arrays: Mapping[Value, Array]) -> tuple[Cell, CellBody]:
@@ -259,7 +259,7 @@ class _CellScan:
         return [stack if v in collected.after else next(others) for v in self.steps.results]
 
     def _sequence(self, tensor: ScannedTensor) -> Value:
-        """What the operator reads, `[T, …, I]`."""
+        """The sequence that the operator reads, `[T, …, I]`."""
         if isinstance(tensor.source, Value):
             return self.ctx.transpose(tensor.source, tensor.perm)
         before = self.steps.for_all_steps([tensor.source], self.steps.rows, self.length)
