@@ -134,13 +134,13 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
 
 def _that_matter(written: Mapping[str, jax.Array], jaxpr: Jaxpr, names: Mapping[Hashable, str]) -> list[str]:
-    """The paths of changed state without integers that no result depends on: seeds and counters of what is not drawn."""
-    integers = {path for path, array in written.items() if jax.numpy.issubdtype(array.dtype, jax.numpy.integer)}
+    """The paths of changed state without seeds of random numbers (unsigned integers) that no result depends on."""
+    seeds = {path for path, array in written.items() if jax.numpy.issubdtype(array.dtype, jax.numpy.unsignedinteger)}
     inner, consts = open_jaxpr(jaxpr)
-    variables = {id(v) for eqn in inner.eqns for v in eqn.invars} | {id(v) for v in inner.outvars} if integers else ()
+    variables = {id(v) for eqn in inner.eqns for v in eqn.invars} | {id(v) for v in inner.outvars} if seeds else ()
     held = [const for v, const in zip(inner.constvars, consts, strict=True) if id(v) in variables]
     read = {const.name if isinstance(const, AbsentWeight) else names.get(array_identity(const)) for const in held}
-    return [path for path in written if path not in integers or path in read]
+    return [path for path in written if path not in seeds or path in read]
 
 
 def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:
