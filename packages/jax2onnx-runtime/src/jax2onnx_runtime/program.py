@@ -691,7 +691,13 @@ class Program:
         is_strict = not self.is_quantized or rtol is not None or atol is not None
         self.measurements.verified.clear()
         found = verify_runs(
-            self.output_names, self.loaded, runs, rtol=rtol, atol=atol, taken=self._keep if is_strict else None
+            self.output_names,
+            self.loaded,
+            runs,
+            rtol=rtol,
+            atol=atol,
+            least=self.target.rounding,
+            taken=self._keep if is_strict else None,
         )
         if self.is_quantized:
             self.measurements.accuracy = found.accuracy
