@@ -59,4 +59,4 @@ def test_a_change_in_a_subgraph_ends_the_index_of_its_root():
 def test_no_index_stays_when_passes_are_done():
     model = ir.from_onnx_text(TEXT)
     optimise(model, standard_target)
-    assert NodeIndex.of(model) is None
+    assert NodeIndex.kept(model) is None

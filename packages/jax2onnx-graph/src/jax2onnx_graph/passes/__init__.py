@@ -195,7 +195,7 @@ class _Pipeline:
 
     def _index(self) -> NodeIndex:
         """The nodes of the model by their operators, found anew after a change."""
-        index = NodeIndex.of(self._model)
+        index = NodeIndex.kept(self._model)
         if index is None:
             index = NodeIndex(self._model)
             index.keep(self._model)

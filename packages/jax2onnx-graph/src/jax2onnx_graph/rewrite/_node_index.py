@@ -44,7 +44,7 @@ class NodeIndex:
         ]
 
     @staticmethod
-    def of(model: ir.Model) -> NodeIndex | None:
+    def kept(model: ir.Model) -> NodeIndex | None:
         """The index that was kept for a model that has not changed since."""
         found = model.meta.get(_KEY)
         return found if isinstance(found, NodeIndex) else None

@@ -105,7 +105,7 @@ class GraphPass(ir.passes.InPlacePass):
         opset = model.opset_imports.get("", 1)
         if not self.applies(opset):
             return ir.passes.PassResult(model, False)
-        index = NodeIndex.of(model)
+        index = NodeIndex.kept(model)
         modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target, index=index))
         for function in model.functions.values():
             editor = GraphEditor(function.graph, opset=opset, target=self.target, in_function=True, index=index)
