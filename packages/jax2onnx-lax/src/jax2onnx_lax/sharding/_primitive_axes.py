@@ -73,7 +73,7 @@ def _elementwise(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     return AxisMaps([_repeated(own, results[0], axes) for own in shapes], [unmerged(axes)])
 
 
-def _repeated(own: Dims, shape: Dims, axes: Sequence[IterationAxis]) -> Axes:
+def _repeated(own: Dims, shape: Sequence[Dim], axes: Sequence[IterationAxis]) -> Axes:
     """The axes of an operand that is repeated to get another shape."""
     return aligned(list(map(_labelled, own)), list(map(_labelled, shape)), axes)
 

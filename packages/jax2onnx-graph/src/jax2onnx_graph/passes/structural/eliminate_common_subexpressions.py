@@ -61,13 +61,17 @@ def _first_equal(node: ir.Node, seen: dict[Hashable, ir.Node], own: list[Hashabl
       seen: the nodes before it, by operator and operands; by their whole keys, too, where these are equal.
       own: gets the keys that are added to `seen`.
     """
-    first = _look_up((node.op_type, node.inputs), node, seen, own) if node.inputs else None
-    if first is node:
-        return node
-    for one in (first, node):
-        key = None if one is None else node_key(one, one.inputs)
-        first = node if key is None else _look_up(key, one, seen, own)
-    return first
+    if node.inputs:
+        earlier = _look_up((node.op_type, node.inputs), node, seen, own)
+        if earlier is node:
+            return node
+        _first_of_key(earlier, seen, own)
+    return _first_of_key(node, seen, own)
+
+
+def _first_of_key(node: ir.Node, seen: dict[Hashable, ir.Node], own: list[Hashable]) -> ir.Node:
+    key = node_key(node, node.inputs)
+    return node if key is None else _look_up(key, node, seen, own)
 
 
 def _look_up(key: Hashable, node: ir.Node, seen: dict[Hashable, ir.Node], own: list[Hashable]) -> ir.Node:
