@@ -67,11 +67,16 @@ def linear_scan(ctx: Context, loop: Loop, operands: Sequence[Value], body: ScanB
     """
     if has_keys(body.jaxpr):
         ctx.decline("its steps have random keys, which are no numbers")
-    task = _Task(ctx, loop, operands)
-    traced = task.traced(body)
+    nonnegative = [_is_nonnegative(ctx.known(x)) for x in operands[: body.num_consts]]
+    task, avals = _Task(ctx, loop, operands), list(map(struct, ctx.avals_in))
+    traced = ctx.once(lambda: task.traced(body, avals, nonnegative), "linear_scan", body, avals, nonnegative)
     if is_static(body.length) and body.length < traced.least:
         ctx.decline("it has few steps")
     return task.lowered(traced, body.length)
+
+
+def _is_nonnegative(known: np.ndarray | None) -> bool:
+    return known is not None and known.dtype.kind == "f" and bool((known >= 0).all())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,10 +104,9 @@ class _Task:
     loop: Loop
     operands: Sequence[Value]
 
-    def traced(self, body: ScanBody) -> _Traced:
+    def traced(self, body: ScanBody, avals: Sequence[jax.ShapeDtypeStruct], nonnegative: Sequence[bool]) -> _Traced:
         """The other form; declines where it would not be faster, or not the same."""
-        steps = _Steps(self.ctx, body, [self._is_nonnegative(x) for x in self.operands[: body.num_consts]])
-        avals = list(map(struct, self.ctx.avals_in))
+        steps = _Steps(self.ctx, body, nonnegative)
         try:
             whole = jax.make_jaxpr(steps.all_at_once)(*avals)
             chosen = steps.divided(avals) or whole
@@ -118,10 +122,6 @@ class _Task:
             self.ctx.decline("no value that its steps hand on is computed faster in another form")
         guarded = len(open_jaxpr(chosen)[0].outvars) > len(self.ctx.avals_out)
         return _Traced(chosen, guarded, steps.least, guarded and chosen is whole and steps.is_elementwise)
-
-    def _is_nonnegative(self, value: Value) -> bool:
-        known = self.ctx.known(value)
-        return known is not None and known.dtype.kind == "f" and bool((known >= 0).all())
 
     def lowered(self, traced: _Traced, length: Dim) -> Sequence[Value]:
         """The results; those of the loop where they would be others, or where the loop has few steps."""
