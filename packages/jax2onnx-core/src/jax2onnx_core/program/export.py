@@ -50,6 +50,7 @@ _LOOKED_UP = (
     "The function looks {0} up in a dict or a set at {line}, which know no symbol but this very one. So the model is for sizes that are none "
     "of the keys, which nothing checks; a comparison with == is checked, and specialize={{…}} exports the case of a key."
 )
+_PRINTS = "The function prints at {line}, which a model cannot: it is left out."
 _UNCHANGED = (
     "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
     "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
@@ -223,6 +224,7 @@ def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
             messages.append(_UNDECIDED.format(*labels, line=line))
     messages += [_LOOKED_UP.format(symbols.label(dim), line=line) for dim, line in traced.lookups.items()]
     messages += [_REQUIRED.format(text, line=line) for text, line in traced.required.items() if text not in constraints]
+    messages += [_PRINTS.format(line=line) for line in traced.printing]
     if traced.unchanged:
         messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
     for message in messages:
