@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import AdaptedTraining
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.adapted import imported_class
@@ -68,7 +69,20 @@ class TrainedModel:
         model = self.parts.fresh(parameters, held)
         used = self.parts.evaluating(model) if evaluating and self.parts.evaluating else model
         given = (held,) if self.functional else ()
-        return fn(used, *given, *args, **kwargs), model
+        result = fn(used, *given, *args, **kwargs)
+        if evaluating and not self.functional and self.parts.evaluating is None:
+            self._check_unchanged(held, self.parts.read(model))
+        return result, model
+
+    def _check_unchanged(self, before: PyTree, after: PyTree) -> None:
+        """Raise OptionError where a call that only reads has changed variables."""
+        pairs = zip(*map(jax.tree.leaves, (before, after)), strict=True)
+        changed = [name for name, (one, other) in zip(self.variables.names, pairs, strict=True) if one is not other]
+        if changed:
+            raise OptionError(
+                f"The evaluation or inference changes {changed[0]}, as a step of training does. Give infer=… and evaluate=…, functions that "
+                "call the model as it is used at inference: lambda model, x: model(x, training=False)."
+            )
 
     def variables_after(self, model: PyTree, returned: PyTree) -> dict[str, jax.Array]:
         """The variables by name after a call: those that the model holds, or those that the function returned."""
@@ -100,8 +114,9 @@ def take_apart(model: object, trained: object, variables: PyTree) -> TrainedMode
     parts = _adapted(model, trained)
     if parts is not None and variables is not None:
         raise OptionError(f"{type(model).__name__} holds its variables itself; leave variables out.")
-    functional = variables is not None
-    found = TrainedModel(parts or _of_tree(model, trained, variables), parts is None, functional)
+    found = TrainedModel(
+        _narrowed(_of_tree(model, variables), trained) if parts is None else parts, parts is None, variables is not None
+    )
     if not found.parameters.names:
         raise OptionError(
             f"There is nothing to train: {type(model).__name__} has no parameters"
@@ -115,45 +130,58 @@ def _adapted(model: object, trained: object) -> AdaptedTraining | None:
     """The model as its framework's package takes it apart; None where none does."""
     for adapter in needed_plugins().registry.adapters:
         cls = imported_class(adapter.claimed)
-        if cls is not None and (adapter.claims(model) if adapter.claims else isinstance(model, cls)):
-            return adapter.adapt(model).training(trained)
+        if cls is None or not (adapter.claims(model) if adapter.claims else isinstance(model, cls)):
+            continue
+        training = adapter.adapt(model).training
+        if (parts := training(trained)) is not None:
+            return parts
+        return None if (parts := training(None)) is None else _narrowed(parts, trained)
     return None
 
 
-def _of_tree(tree: PyTree, trained: object, variables: PyTree) -> AdaptedTraining:
-    """A pytree, whose arrays of floating point are parameters, unless `trained`, a pytree of booleans or a function that makes it, says no."""
-    leaves, structure = jax.tree.flatten(tree)
-    is_trained = [is_array(leaf) and jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) for leaf in leaves]
-    if trained is not None:
-        chosen = _mask(trained(tree) if callable(trained) else trained, tree)
-        is_trained = [a and b for a, b in zip(is_trained, chosen, strict=True)]
-
-    def combined(parameters: PyTree) -> PyTree:
-        given = iter(jax.tree.leaves(parameters))
-        return jax.tree.unflatten(structure, [next(given) if t else x for t, x in zip(is_trained, leaves, strict=True)])
-
-    parameters = jax.tree.unflatten(
-        structure, [jnp.asarray(x) if t else None for t, x in zip(is_trained, leaves, strict=True)]
-    )
+def _of_tree(tree: PyTree, variables: PyTree) -> AdaptedTraining:
+    """A pytree, all of it, as parameters."""
     return AdaptedTraining(
-        parameters, jax.tree.map(jnp.asarray, variables),
-        fresh=lambda held, _: combined(held),
+        tree, jax.tree.map(jnp.asarray, variables),
+        fresh=lambda held, _: held,
         read=lambda _: variables,
-        whole=lambda held, after: combined(held) if variables is None else (combined(held), after),
+        whole=lambda held, after: held if variables is None else (held, after),
     )  # fmt: skip
 
 
-def is_array(leaf: object) -> bool:
-    """Whether a leaf of a pytree is an array, of JAX or NumPy."""
-    import numpy as np
+def _narrowed(parts: AdaptedTraining, trained: object) -> AdaptedTraining:
+    """A model whose parameters are the arrays of floating point that `trained` means; the others are constants.
 
-    return isinstance(leaf, jax.Array | np.ndarray)
+    Args:
+      parts: the model with all leaves as parameters.
+      trained: a pytree of booleans, the upper part of one, or a function of the parameters that makes it; None for all.
+    """
+    leaves, structure = jax.tree.flatten(parts.parameters)
+    chosen = _mask(trained(parts.parameters) if callable(trained) else trained, parts.parameters, len(leaves))
+    is_trained = [is_chosen and _is_trainable(leaf) for is_chosen, leaf in zip(chosen, leaves, strict=True)]
+
+    def whole(parameters: PyTree) -> PyTree:
+        given = iter(jax.tree.leaves(parameters))
+        return structure.unflatten([next(given) if t else x for t, x in zip(is_trained, leaves, strict=True)])
+
+    kept = [jnp.asarray(x) if t else None for t, x in zip(is_trained, leaves, strict=True)]
+    return dataclasses.replace(
+        parts, parameters=structure.unflatten(kept),
+        fresh=lambda held, state: parts.fresh(whole(held), state),
+        whole=lambda held, state: parts.whole(whole(held), state),
+    )  # fmt: skip
 
 
-def _mask(mask: PyTree, tree: PyTree) -> list[bool]:
+def _is_trainable(leaf: object) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def _mask(mask: PyTree, tree: PyTree, count: int) -> list[bool]:
     """The booleans of a mask for each leaf of a pytree, of which it may be the upper part."""
+    if mask is None:
+        return [True] * count
     try:
         whole = jax.tree.map(lambda chosen, part: jax.tree.map(lambda _: bool(chosen), part), mask, tree)
     except ValueError as error:
-        raise OptionError(f"trained is no pytree of booleans like that of the model: {error}") from error
+        raise OptionError(f"trained is no pytree of booleans like that of the parameters: {error}") from error
     return jax.tree.leaves(whole)

@@ -79,7 +79,7 @@ class Adapted:
       states: called with what `to_onnx(..., states=…)` was given, in the framework's own terms: a class of variables, the
         name of a collection, a predicate; the states that it means, None where it means nothing here.
       training: called with what says which parameters are trained, in the framework's own terms, None for its usual ones; None
-        where this object has none.
+        where this means nothing here.
     """
 
     fresh: Callable[[Mapping[str, Any]], Any]
