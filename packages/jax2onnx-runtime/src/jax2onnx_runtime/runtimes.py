@@ -124,7 +124,8 @@ class Runtime:
           model: the model, or the file of one.
           states: the pairs of inputs and outputs that are states.
           options: how it is to be run.
-          beside: a model that this runtime opened: a state that both have, by its name, is one state.
+          beside: a model that this runtime opened: a state that both have, by its name, is one state, and an input that a run gets no
+            array for is the state of that name.
 
         Raises:
           OptionError: the runtime has no such options.
