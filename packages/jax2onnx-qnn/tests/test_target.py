@@ -81,9 +81,9 @@ def test_no_branch_on_data_is_put_in(fn):
 
 def test_without_the_provider_running_says_what_to_install(monkeypatch):
     monkeypatch.setattr(QnnRuntime, "is_installed", False)
-    program = to_onnx(jnp.tanh, [(3,)], target="qnn")
+    program = to_onnx(jnp.tanh, [(3,)])
     with pytest.raises(TargetError, match=r"pip install 'jax2onnx-qnn\[qnn\]'"):
-        program(np.zeros(3, np.float32))
+        program.bisect(runtime="qnn")
 
 
 def test_registering_the_target_reads_no_table():

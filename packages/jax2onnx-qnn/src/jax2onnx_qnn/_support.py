@@ -8,8 +8,6 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.legalise.kernels import KernelTable
@@ -17,20 +15,24 @@ from jax2onnx_graph.legalise.legalisation import Legalisation
 
 from jax2onnx_qnn._rewrites import REWRITES
 
-__all__ = ["legalisation", "measured", "supports"]
+__all__ = ["legalisation", "measured_version", "supports"]
+
+
+def _table() -> str:
+    return importlib.resources.files("jax2onnx_qnn").joinpath("kernels.json").read_text()
 
 
 @functools.cache
-def measured() -> Mapping[str, Any]:
-    """The data file."""
-    data: dict[str, Any] = json.loads(importlib.resources.files("jax2onnx_qnn").joinpath("kernels.json").read_text())
-    return data
+def measured_version() -> str:
+    """The version of the provider that was measured, without its patch."""
+    version: str = json.loads(_table())["onnxruntime-qnn"]
+    return ".".join(version.split(".")[:2])
 
 
 @functools.cache
 def legalisation() -> Legalisation:
     """The kernels, and the decompositions by which the NPU computes other operators."""
-    return Legalisation(KernelTable(measured()["kernels"]), REWRITES)
+    return Legalisation(KernelTable(json.loads(_table())["kernels"]), REWRITES)
 
 
 @functools.cache

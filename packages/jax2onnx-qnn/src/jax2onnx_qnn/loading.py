@@ -10,11 +10,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jax2onnx_graph import ir
 from jax2onnx_onnxruntime import OrtModel
 from jax2onnx_runtime.runtimes import import_runtime
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
 
 __all__ = ["PROVIDER", "compile_model", "load", "provider"]
 
@@ -38,12 +41,12 @@ def provider() -> ModuleType:
 
 
 @functools.cache
-def devices() -> Sequence[Any]:
+def devices() -> Sequence[object]:
     """The devices of the provider, whose library ONNX Runtime loads once in a process."""
-    import onnxruntime as ort
+    from onnxruntime import get_ep_devices, register_execution_provider_library
 
-    ort.register_execution_provider_library(PROVIDER, provider().get_library_path())
-    return [device for device in ort.get_ep_devices() if device.ep_name == PROVIDER]
+    register_execution_provider_library(PROVIDER, provider().get_library_path())
+    return [device for device in get_ep_devices() if device.ep_name == PROVIDER]
 
 
 def load(source: ir.Model | Path | bytes, *, whole: bool = True) -> OrtModel:
@@ -74,10 +77,10 @@ def compile_model(source: ir.Model | Path | bytes, path: str | os.PathLike[str])
     return path
 
 
-def _options(*, whole: bool) -> Any:
-    import onnxruntime as ort
+def _options(*, whole: bool) -> ort.SessionOptions:
+    from onnxruntime import SessionOptions
 
-    options = ort.SessionOptions()
+    options = SessionOptions()
     options.log_severity_level = 4  # what it refuses, it says in its error
     if whole:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

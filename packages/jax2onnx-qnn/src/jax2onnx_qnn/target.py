@@ -34,9 +34,9 @@ class Qnn(Target):
     @property
     def versions(self) -> Sequence[str]:
         """The version of the provider that was measured."""
-        from jax2onnx_qnn._support import measured
+        from jax2onnx_qnn._support import measured_version
 
-        return (".".join(measured()["onnxruntime-qnn"].split(".")[:2]),)
+        return (measured_version(),)
 
     def of_version(self, version: str) -> Qnn:
         """The target for a version of the provider such as "2.7", by the measurements of the only one that was measured.
