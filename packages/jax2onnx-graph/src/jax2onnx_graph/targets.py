@@ -81,8 +81,8 @@ class Target:
 
     name = "onnx"
     is_default = False
-    opsets = range(18, 27)
-    ir_version = 13
+    opsets = range(18, 29)
+    ir_version = 14
     runs_functions = True
     rounding = 0.0
     notes: Sequence[str] = ()
