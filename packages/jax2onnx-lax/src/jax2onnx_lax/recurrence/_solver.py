@@ -71,9 +71,9 @@ class Solver:
             raise UnsuitableError(f"its state is of {init.dtype}, in which each step rounds")
         size = size_of(form.shape)
         limit = _MOST_ELEMENTS if form.is_plain else _MOST_OF_PRODUCTS
-        if SumSolution.takes(form):
-            return SumSolution(form, init, length)
         if form.low is None and size <= limit:
+            if SumSolution.takes(form):
+                return SumSolution(form, init, length)
             return ElementwiseSolution(form, init, length)
         if is_taken(self._ctx, init.dtype) and KernelSolution.takes(form, init, length):
             return KernelSolution(form, init, length)
