@@ -286,6 +286,7 @@ ABOVE: dict[str, set[str]] = {
     },
     "jax2onnx_functions": _OF_PLUGINS,
     "jax2onnx_ray": {"jax2onnx_graph", "jax2onnx_runtime"},
+    "jax2onnx_training": _OF_PLUGINS,
     "jax2onnx_genai": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation"},
     "jax2onnx_transformersjs": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation"},
     "jax2onnx_tensorrt": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation", "jax2onnx_core"},

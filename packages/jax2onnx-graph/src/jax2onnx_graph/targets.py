@@ -338,7 +338,9 @@ def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     if base not in targets:
         similar = difflib.get_close_matches(base, targets, 1)
         advice = (
-            f"{similar[0]!r} may be meant." if similar else f"A package jax2onnx-{base}, if there is one, supplies it."
+            f"{similar[0]!r} may be meant."
+            if similar
+            else f"Each comes with a package of its name: pip install jax2onnx-{base}."
         )
         raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}. {advice}")
     return targets[base].of_version(version) if version else targets[base]
