@@ -74,6 +74,7 @@ class Target:
       best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
       runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
+      rounding: the relative error of floats that it computes in less precision than their types have; 0 where it does not.
       versions: the versions that `of_version` knows, oldest first.
       notes: sentences for the report of a program, such as that the version asked for is treated as an older one.
     """
@@ -83,6 +84,7 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+    rounding = 0.0
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -209,6 +211,7 @@ class _AssumingTarget(Target):
         self._target, self._assumptions = target, assumptions
         self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
         self.opsets, self.ir_version, self.notes = target.opsets, target.ir_version, target.notes
+        self.rounding = target.rounding
 
     @property
     def assumptions(self) -> frozenset[Assumption]:
