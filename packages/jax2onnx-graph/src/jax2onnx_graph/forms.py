@@ -76,6 +76,11 @@ class Form(enum.Enum):
     """The greatest elements of a long axis among the blocks whose own greatest elements are greatest."""
     TOP_K_OF_LONG_AXIS = "TopK(long axis)"
 
+    # What is right for every value but slow, and what is right for nearly all values.
+    RARE_IN_A_BRANCH = "If(rare) {slow} else {fast}"
+    RARE_ALWAYS = "slow"
+    """The slow way for all values, where a branch on data costs more or cannot be run."""
+
     # Normalisations and means.
     LAYER_NORMALIZATION = "LayerNormalization"
     SKIP_LAYER_NORMALIZATION = "SkipLayerNormalization"

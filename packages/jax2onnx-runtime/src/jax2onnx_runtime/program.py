@@ -507,7 +507,7 @@ class Program:
     def loaded(self) -> LoadedModel:
         """The loaded model: named arrays → outputs in order."""
         self.check_complete("run")
-        return self.runtime.installed().load(self.source)
+        return self.runtime.installed_or_reference().load(self.source)
 
     @functools.cached_property
     def _sizes_of(self) -> SizesOf:

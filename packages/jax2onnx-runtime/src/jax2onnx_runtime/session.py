@@ -294,6 +294,6 @@ def open_model(
       TargetError: the runtime is not installed, or cannot load the model.
     """
     return open_session(
-        model, lambda _: open_unstacked(runtime.installed(), file or model, model, options), interface, space,
+        model, lambda _: open_unstacked(runtime.installed_or_reference(), file or model, model, options), interface, space,
         initial=initial, sizes=sizes, adapters=AdapterInputs(model, runtime), held=held,
     )  # fmt: skip

@@ -32,9 +32,6 @@ _SCALED = {"QuantizeLinear", "DequantizeLinear"}
 _INEXACT = {"LogSoftmax", "ReduceLogSumExp"}
 """The parser makes Log(Softmax) and Log(ReduceSum(Exp)) of these, which are infinite where the exponential is not a number of the type."""
 
-_REDUCING_SCATTERS = (10, 0)
-"""The release from which on ScatterElements has reductions; ScatterND has none."""
-
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
@@ -48,10 +45,6 @@ def _data() -> Mapping[str, Any]:
 def versions() -> Sequence[str]:
     """The versions of TensorRT whose table is known, oldest first."""
     return tuple(_data())
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")[:2]))
 
 
 def opsets(version: str) -> range:
@@ -78,8 +71,7 @@ def legalisation(version: str) -> Legalisation:
     known = operators(version)
     kernels = {key: _kernel(key, known.get(key, ""), opsets(version)) for key in _standard()}
     for operator in ("ScatterElements", "ScatterND"):
-        types = known[operator] if operator == "ScatterElements" and _numbers(version) >= _REDUCING_SCATTERS else ""
-        kernels |= {key: _kernel(key, types, opsets(version)) for key in (f"{operator}_{r}" for r in REDUCTIONS)}
+        kernels |= {key: _kernel(key, "", opsets(version)) for key in (f"{operator}_{r}" for r in REDUCTIONS)}
     return Legalisation(KernelTable(kernels), REWRITES)
 
 
@@ -105,6 +97,4 @@ def supports(op_type: str, dtype: Dtype, opset: int, version: str) -> bool:
     """Whether TensorRT computes an operator at an element type, or other operators that it has stand for it."""
     if opset not in opsets(version) or op_type in _INEXACT:
         return False
-    # Sums into places are written with ScatterElements.
-    key = op_type.replace("ScatterND_", "ScatterElements_")
-    return legalisation(version).supports(key, dtype, opset)
+    return legalisation(version).supports(op_type, dtype, opset)

@@ -214,9 +214,8 @@ class _Scan:
     def divided(self, num_consts: int) -> Sequence[Value]:
         """Emit an ONNX Scan of the equations that the carry needs; the rest of the body runs before and after it, for all steps at once."""
         ctx, body = self.ctx, self.body
-        parts = ctx.attempt(
-            lambda: hoist(body.jaxpr, num_consts, body.num_carry, ctx.avals_in), "the division of the body"
-        )
+        given = body.jaxpr, num_consts, body.num_carry, list(map(struct, ctx.avals_in))
+        parts = ctx.attempt(lambda: ctx.once(lambda: hoist(*given), "hoist", *given), "the division of the body")
         if parts is None:
             return self.as_scan()
         made = ctx.inline(parts.before, *self.consts, *self.xs)
