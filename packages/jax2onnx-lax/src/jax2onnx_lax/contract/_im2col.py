@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,10 +56,14 @@ def conv_by_windows(
     """
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     space = lhs_spec[2:]
-    config = [(0, 0, 0)] * lhs.ndim
+    config: list[tuple[Dim, Dim, int]] = [(0, 0, 0)] * lhs.ndim
     for axis, (low, high) in zip(space, padding, strict=True):
         config[axis] = (low, high, 0)
-    x = lax.pad(lhs, np.zeros((), lhs.dtype), config) if any(map(any, padding)) else lhs
+    x = (
+        lax.pad(lhs, np.zeros((), lhs.dtype), cast("list[tuple[int, int, int]]", config))
+        if any(map(any, padding))
+        else lhs
+    )
     contracted = (tuple(rhs_spec[1:]), tuple(lhs_spec[1:]))
     products = []
     for place in np.ndindex(*outputs):

@@ -169,12 +169,16 @@ _LARGE, _FEW = 4, 49
 @rules.lower("conv_general_dilated")
 def conv_of_large_windows(
     ctx: Context, lhs: Value, rhs: Value, *, lhs_dilation: Sequence[int], dimension_numbers: lax.ConvDimensionNumbers,
-    feature_group_count: int, batch_group_count: int, **params: object,
+    window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]], rhs_dilation: Sequence[int], feature_group_count: int,
+    batch_group_count: int, **_: object,
 ) -> Value:  # fmt: skip
     """One with few outputs and large windows, as the gradient of a kernel is: a product for each output, where that is faster."""
     _, rhs_spec, out_spec = dimension_numbers
-    sizes = [ctx.avals_in[1].shape[i] for i in rhs_spec[2:]], [ctx.avals_out[0].shape[i] for i in out_spec[2:]]
-    window, outputs = (math.prod(dims) if all(map(is_static, dims)) else 0 for dims in sizes)
+    spaces = [ctx.avals_in[1].shape[i] for i in rhs_spec[2:]], [ctx.avals_out[0].shape[i] for i in out_spec[2:]]
+    kernel, space = ([d for d in dims if is_static(d)] for dims in spaces)
+    if (len(kernel), len(space)) != (len(window_strides),) * 2:
+        ctx.decline("the sizes of its windows are not known")
+    window, outputs = math.prod(kernel), math.prod(space)
     if not 1 < outputs <= min(_FEW, window // _LARGE) or ctx.known(rhs) is not None:
         ctx.decline("its windows are not large, or it has many outputs")
     if feature_group_count != 1 or batch_group_count != 1 or any(d != 1 for d in lhs_dilation):
@@ -183,7 +187,10 @@ def conv_of_large_windows(
         ctx.decline("only Conv of float32 was measured")
     if ctx.prefers(Form.CONV_OF_LARGE_WINDOWS, Form.PRODUCTS_OF_WINDOWS) is Form.CONV_OF_LARGE_WINDOWS:
         ctx.decline("Conv is as fast")
-    made = functools.partial(conv_by_windows, dimension_numbers=dimension_numbers, outputs=sizes[1], **params)
+    made = functools.partial(
+        conv_by_windows, window_strides=window_strides, padding=padding, rhs_dilation=rhs_dilation,
+        dimension_numbers=dimension_numbers, outputs=space,
+    )  # fmt: skip
     return ctx.jax(made, lhs, rhs)
 
 

@@ -230,7 +230,8 @@ def _is_tiling(shape: Windows, dims: Dims) -> bool:
 
 def _scatter_to_tiles(source: Array, operand: Array, shape: Windows, greatest: bool) -> Array:
     """`_scatter_add` to zeros for windows that tile the operand."""
-    elements = _elements(operand, shape)
+    sizes = [size for axis in shape.active if is_static(size := shape.window_dimensions[axis])]
+    elements = _elements(operand, shape, sizes)
     best, selected = elements[0], jnp.zeros(source.shape, np.int32)
     for number, element in enumerate(elements[1:], 1):
         keeps = lax.ge(best, element) if greatest else lax.le(best, element)
@@ -239,21 +240,20 @@ def _scatter_to_tiles(source: Array, operand: Array, shape: Windows, greatest: b
             best = jnp.where(keeps, best, element)
     zero = jnp.zeros((), source.dtype)
     parts = [jnp.where(selected == number, source, zero) for number in range(len(elements))]
-    for axis in reversed(shape.active):
-        size = shape.window_dimensions[axis]
+    for axis, size in reversed([*zip(shape.active, sizes, strict=True)]):
         stacked = [jnp.stack(parts[i : i + size], axis + 1) for i in range(0, len(parts), size)]
         parts = [lax.collapse(part, axis, axis + 2) for part in stacked]
     rest = [(0, n - covered, 0) for n, covered in zip(operand.shape, parts[0].shape, strict=True)]
     return lax.pad(parts[0], zero, rest) if any(map(any, rest)) else parts[0]
 
 
-def _elements(operand: Array, shape: Windows) -> list[Array]:
-    """For each place in a window, row by row, an array of the elements that the windows have there."""
-    counts, parts = shape.counts(operand.shape), [operand]
-    for axis in shape.active:
-        size = shape.window_dimensions[axis]
+def _elements(operand: Array, shape: Windows, sizes: Sequence[int]) -> list[Array]:
+    """For each place in a window of these sizes, row by row, an array of the elements that the windows have there."""
+    parts = [operand]
+    for axis, size in zip(shape.active, sizes, strict=True):
+        count = operand.shape[axis] // size
         parts = [
-            lax.slice_in_dim(part, place, place + (counts[axis] - 1) * size + 1, size, axis)
+            lax.slice_in_dim(part, place, place + (count - 1) * size + 1, size, axis)
             for part in parts
             for place in range(size)
         ]
