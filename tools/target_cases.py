@@ -92,9 +92,7 @@ def _run(program: OnnxProgram, built: Built, load: Load) -> None:
     # What computes in less precision than the types of a model has other special numbers than they.
     values = "finite" if program.target.rounding and case.values == "special" else case.values
     for run, sizes in enumerate(choose_sizes(program.inputs.space(program.traced.out_avals))):
-        args, kwargs = arguments(
-            program.inputs, built.inputs, sizes, values, zlib.crc32(variant.id.encode()) + run
-        )
+        args, kwargs = arguments(program.inputs, built.inputs, sizes, values, zlib.crc32(variant.id.encode()) + run)
         want = reference(args, kwargs)
         check_values(program, want, variant, sizes, session(program.feeds(*args, **kwargs)))
 
