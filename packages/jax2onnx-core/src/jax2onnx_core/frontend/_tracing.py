@@ -21,6 +21,7 @@ from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.sizes import check_sizes
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
@@ -101,7 +102,10 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     written: dict[str, jax.Array] = {}
 
-    window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities(are_equal)
+    window, equalities = (
+        activation_window(registry.composites, registry, inputs.symbols),
+        _compat.undecided_equalities(are_equal),
+    )
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
@@ -121,6 +125,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     variables = open_jaxpr(jaxpr)[0].invars
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
     jaxpr = on_one_device(_compat.without_dead_equations(_compat.with_constants(jaxpr, absent)))
+    check_sizes(jaxpr, inputs.symbols)
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
