@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import jax
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
-    "are_possible", "check_sizes", "is_from_data", "is_number_from_data", "once", "size", "size_of",
+    "advice_on_sizes", "are_possible", "check_questions", "check_sizes", "is_from_data", "is_number_from_data", "once", "size", "size_of",
     "size_of_axis", "size_p", "tracing_sizes",
 ]  # fmt: skip
 
@@ -187,22 +187,63 @@ def _new_size(x: jax.Array, axis: int | None, operation: str, least: int, most: 
 
 
 def check_sizes(jaxpr: Jaxpr, symbols: Symbols) -> None:
-    """Check that no size leaves the body of a loop in which it is made.
+    """Check that no size leaves the body of a loop in which it is made; forget the sizes of traces that were given up.
 
     Raises:
       ConversionError: one does.
     """
-    if not symbols.from_data:
-        return
+    if symbols.from_data:
+        symbols.keep_sizes(_sizes_made(jaxpr))
+        _check_loops(jaxpr, symbols)
+
+
+def _check_loops(jaxpr: Jaxpr, symbols: Symbols) -> None:
     for eqn in open_jaxpr(jaxpr)[0].eqns:
         for inner in _compat.inner_jaxprs(eqn) if _compat.defines_sizes(eqn) else ():
-            check_sizes(inner, symbols)
+            _check_loops(inner, symbols)
             made = _sizes_made(inner)
             results = open_jaxpr(inner)[0].outvars
             for index, var in enumerate(eqn.outvars):
                 escaped = [s for s in symbols.sizes_in(var.aval.shape) if s.dim in made]
                 if escaped and not (len(results) == len(eqn.outvars) and results[index].aval.shape == var.aval.shape):
                     raise _escaped(escaped[0], eqn)
+
+
+def check_questions(questions: Mapping[tuple[Dim, ...], str], symbols: Symbols) -> None:
+    """Check that nothing was taken for false that a size from data may make true.
+
+    Args:
+      questions: the dimensions that were compared, or looked up → the user's line.
+      symbols: the symbols of the export.
+
+    Raises:
+      ConversionError: something was.
+    """
+    for dims, line in questions.items():
+        for size in symbols.sizes_in(dims)[:1]:
+            raise ConversionError(
+                f"The function asks at {line} whether {' == '.join(map(symbols.label, dims))}, of which the size of {size.source} depends on "
+                "data: only a run of the model knows. jax.lax.cond and jax.numpy.where choose by jax.numpy.asarray(size); functions of jax.numpy "
+                "take empty arrays as they are, so that the question may be left out."
+            )
+
+
+def advice_on_sizes(error: Exception, symbols: Symbols) -> str | None:
+    """What JAX's error about shapes means, if sizes from data are in it."""
+    text = str(error)
+    found = [size for size in symbols.from_data.values() if size.traced in text]
+    if not found:
+        return None
+    sizes = "; ".join(f"{size.dim} is the size of {size.source}" for size in found)
+    if "carry" in text:
+        return (
+            f"{sizes}. The carry of a loop has one shape in all iterations: keep an array of the largest size there with a mask or a count, and "
+            "index it after the loop."
+        )
+    return (
+        f"{sizes}. Sizes of different operations may differ. Where they are always equal, take them from one: one mask for all arrays, or "
+        "x.shape[0] of one result."
+    )
 
 
 def _sizes_made(jaxpr: Jaxpr) -> set[Dim]:

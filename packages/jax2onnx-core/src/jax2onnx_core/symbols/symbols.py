@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -137,6 +137,10 @@ class Symbols:
         """Forget the sizes from data, before the function is traced once more."""
         self.zero.difference_update(size.name for size in self.from_data.values())
         self.from_data.clear()
+
+    def keep_sizes(self, dims: Collection[Dim]) -> None:
+        """Forget the sizes from data that are none of these dimensions."""
+        self.from_data = {traced: size for traced, size in self.from_data.items() if size.dim in dims}
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
