@@ -26,6 +26,7 @@ class Qnn(Target):
     opsets = range(18, 24)
     ir_version = 10
     runs_functions = False
+    runs_sizes_from_data = False
     rounding = 0.025
 
     def __init__(self, notes: Sequence[str] = ()) -> None:
