@@ -11,6 +11,8 @@ LIMITATIONS = (
                "does what is beyond it; what is below 6e-8 is zero.",
                cases=("*special*", "*huge*", "*infinit*", "*finite*", "*nan*", "*_of_small", "*_of_large", "*_tail", "*extreme*"),
                values=("NaN", "infinities", "signs of zeros", "subnormal numbers", "large numbers")),
+    Limitation("results without a number", "Where JAX gives NaN or infinity, as outside of the domain of a function, the NPU gives some number.",
+               message=r"instead of np\.float\d+\((nan|-?inf)\)"),
     Limitation("precision", "Floats are computed in half precision, in which about three digits are right, whatever the types of the model say.",
                ("float32",)),
     Limitation("integers", "Integers of 64 bits are computed in 32, what exceeds these saturates instead of wrapping around, and TopK compares "
