@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 import pytest
-from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_onnxruntime._states import OrtStates, is_updated_in_place, session_options
 from jax2onnx_onnxruntime.runtime import OrtRuntime
@@ -336,6 +336,37 @@ def test_sessions_beside_each_other_have_one_state_of_a_name():
     for loaded in (first, other, other, first):
         loaded.run({"x": np.ones(2, np.float32)})
     assert first.read("keys").tolist() == other.read("keys").tolist() == [4, 4]
+
+
+def test_an_input_without_an_array_is_the_state_of_another_session():
+    model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }")
+    first = OrtStates(model, [KEYS], RuntimeOptions())
+    reading = OrtStates(
+        model_of("(float[2] keys, float[2] y) => (float[2] out) { out = Mul(keys, y) }"), [], RuntimeOptions(), first
+    )
+    first.write("keys", np.zeros(2, np.float32))
+    for count in (1, 2, 3):
+        first.run({"x": np.ones(2, np.float32)})
+        assert reading.run({"y": np.ones(2, np.float32)})[0].tolist() == [count, count]
+
+
+def test_a_run_is_taken_back():
+    loaded = OrtStates(
+        model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }"),
+        [KEYS],
+        RuntimeOptions(),
+    )
+    loaded.write("keys", np.zeros(2, np.float32))
+    with pytest.raises(
+        RuntimeInputError, match="The last run cannot be taken back: the state 'keys' has no value of before"
+    ):
+        loaded.undo()
+    for _ in range(3):
+        loaded.run({"x": np.ones(2, np.float32)})
+    loaded.undo()
+    assert loaded.read("keys").tolist() == [2, 2]
+    loaded.run({"x": np.ones(2, np.float32)})
+    assert loaded.read("keys").tolist() == [3, 3]
 
 
 def test_shared_weights_are_not_rearranged():

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.errors import ExportWarning, OptionError, TargetError
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.runtimes import MissingRuntime, Runtime, find_runtime, import_runtime, reference_runtime
@@ -27,6 +27,10 @@ class AbsentRuntime(Runtime):
     @property
     def is_installed(self) -> bool:
         return False
+
+
+class NeededRuntime(AbsentRuntime):
+    requirement = "board-runtime"
 
 
 @pytest.fixture
@@ -117,3 +121,19 @@ def test_a_module_that_a_runtime_itself_misses_is_not_mistaken_for_it(tmp_path, 
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_part"):
         import_runtime("half_installed", "pip install half")
+
+
+def test_a_runtime_that_is_not_installed_has_the_reference_in_its_place(model):
+    with pytest.warns(ExportWarning, match="Board Runtime is not installed.*slow.*pip install 'board-runtime'"):
+        runtime = NeededRuntime().installed_or_reference()
+    assert runtime.load(model)({"x": X})[0].tolist() == [-1, -2]
+    assert runtime.open(model, (), RuntimeOptions()).run({"x": X})[0].tolist() == [-1, -2]
+    with pytest.raises(TargetError, match=r"onnx\.reference cannot") as raised:
+        runtime.load(ir.from_onnx_text(UNKNOWN))({"x": X})
+    assert raised.value.__notes__ == ["Board Runtime may: `pip install 'board-runtime'` brings it."]
+
+
+def test_a_runtime_that_nothing_installs_has_none_in_its_place():
+    with pytest.raises(TargetError, match="no model can be run here"):
+        AbsentRuntime().installed_or_reference()
+    assert reference_runtime.installed_or_reference() is reference_runtime

@@ -87,6 +87,23 @@ def test_a_model_does_not_take_states_of_another_one(counter):
     np.testing.assert_array_equal(counter.read("total"), [0, 0])
 
 
+def test_an_input_without_an_array_is_the_state_of_another_model(counter):
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["": 18]>
+reads (float[2] total, float[2] y) => (float[2] out) { out = Mul(total, y) }""")
+    reading = NumpyStates(model, [], reference_runtime.load(model), counter)
+    counter.run({"x": ONES})
+    np.testing.assert_array_equal(reading.run({"y": 3 * ONES})[0], [3, 3])
+    np.testing.assert_array_equal(reading.run({"y": ONES, "total": 5 * ONES})[0], [5, 5])
+    np.testing.assert_array_equal(counter.read("total"), [1, 1])
+
+
+def test_a_run_is_taken_back(counter):
+    counter.run({"x": ONES})
+    counter.run({"x": ONES})
+    counter.undo()
+    np.testing.assert_array_equal(counter.read("total"), [1, 1])
+
+
 def test_a_model_is_opened_from_its_file(tmp_path):
     ir.save(ir.from_onnx_text(COUNTER), tmp_path / "m.onnx")
     opened = reference_runtime.open(tmp_path / "m.onnx", [StatePair("total", "new_total")], RuntimeOptions())

@@ -41,7 +41,7 @@ def commands(trtexec):
 
 def test_it_is_a_writer_of_folders():
     assert isinstance(writer, FolderWriter)
-    assert {option.name for option in writer.options} == {"profile", "variant", "fp16"}
+    assert {option.name for option in writer.options} == {"profile", "variant", "fp16", "build"}
 
 
 def test_a_folder_of_the_dynamic_model(program, tmp_path, commands):

@@ -65,6 +65,34 @@ REFUSED = {
     "reduction": (
         "(float[4] x, int64[2,1] i, float[2] u) => (float[4] y)", 'y = ScatterND<reduction = "add">(x, i, u)', "ScatterND_add of float32",
     ),
+    "small heads": (f"({_QKV}) => (float[1,2,5,4] y)", "y = Attention(q, k, v)", "heads of 4 features"),
+    "single precision": (f"({_QKV}) => (float[1,2,5,4] y)", "y = Attention(q, k, v)", "Attention of float32"),
+    "other values": (
+        "(float16[1,2,5,16] q, float16[1,2,5,16] k, float16[1,2,5,32] v) => (float16[1,2,5,32] y)", "y = Attention(q, k, v)",
+        "heads of 16, 32 features",
+    ),
+    "scattered sum": (
+        "(float[4] x, int64[2] i, float[2] u) => (float[4] y)", 'y = ScatterElements<reduction = "add">(x, i, u)',
+        "ScatterElements_add of float32",
+    ),
+    "uint8 between": ("(float[2] x) => (int32[2] y) <uint8[2] b>", "b = Cast<to = 2>(x) y = Cast<to = 6>(b)", "uint8 result is read by another operator"),
+    "computed split": (
+        "(float[4] x, int64[2] s) => (float[N] y, float[M] z)", "y, z = Split(x, s)", "sizes that are computed",
+    ),
+    "dilated and strided": (
+        "(float[1,1,4,4] x, float[1,1,2,2] w) => (float[1,1,9,9] y)", "y = ConvTranspose<dilations = [2,2], strides = [2,2]>(x, w)",
+        "both strides and dilations",
+    ),
+    "four axes in space": (
+        "(float[1,1,4,4,4,4] x, float[1,1,2,2,2,2] w) => (float[1,1,3,3,3,3] y)", "y = Conv(x, w)", "4 axes in space",
+    ),
+    "symbolic channels": ("(float[1,C,4,4] x, float[1,C,2,2] w) => (float[1,1,3,3] y)", "y = Conv(x, w)", "channels is symbolic"),
+    "branch in a branch": (
+        "(bool c, bool d, float[N] x) => (float[N] y)",
+        ("y = If<then_branch = t () => (float[N] a) {a = If<then_branch = p () => (float[N] q) {q = Abs(x)}, "
+        "else_branch = r () => (float[N] s) {s = Neg(x)}>(d)}, else_branch = e () => (float[N] b) {b = Sin(x)}>(c)"),
+        "a branch in a branch",
+    ),
     "type": ("(uint32[3] x) => (uint32[3] y)", "y = Identity(x)", "The input 'x' is uint32"),
     "operator": ("(float[3,3] x) => (float y)", "y = Det(x)", "Det"),
     "foreign": ("(float[3] x) => (float[3] y)", "y = com.microsoft.FastGelu(x)", "not of the standard"),
@@ -94,13 +122,12 @@ def test_a_restriction_is_named(name):
     assert any(message in text for text in found), found
 
 
+_HALVES = "float16[1,2,5,16] q, float16[1,2,5,16] k, float16[1,2,5,16] v"
+
 ALLOWED = {
-    "attention": (f"({_QKV}, bool[1,1,5,5] m) => (float[1,2,5,4] y)", "y = Attention(q, k, v, m)"),
+    "attention": (f"({_HALVES}, bool[1,1,5,5] m) => (float16[1,2,5,16] y)", "y = Attention(q, k, v, m)"),
     "pooling": ("(float[1,2,8,8] x) => (float[1,2,7,7] y)", "y = MaxPool<kernel_shape = [2,2]>(x)"),
     "linear": ("(float[1,1,4,4] x, float[4] s) => (float[1,1,8,8] y)", 'y = Resize<mode = "linear">(x, , s)'),
-    "scattered sum": (
-        "(float[4] x, int64[2] i, float[2] u) => (float[4] y)", 'y = ScatterElements<reduction = "add">(x, i, u)',
-    ),
     "uint8 image": ("(uint8[2,2] x) => (float[2,2] y)", "y = Cast<to = 1>(x)"),
     "int8 weights": (
         "(float[1,3] x) => (float[1,2] y) <int8[3,2] w = {1,2,3,4,5,6}, float s = {0.5}>", "d = DequantizeLinear(w, s) y = MatMul(x, d)",

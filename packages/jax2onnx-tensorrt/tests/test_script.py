@@ -32,6 +32,9 @@ class Profile:
     def set_shape(self, *arguments: object) -> None:
         self.calls.append(("set_shape", *arguments))
 
+    def set_shape_input(self, *arguments: object) -> None:
+        self.calls.append(("set_shape_input", *arguments))
+
 
 class Config:
     """Notes flags and profiles."""
@@ -46,15 +49,24 @@ class Config:
         self.calls.append(("add_optimization_profile", profile))
 
 
+class Network:
+    """A network whose second input decides sizes."""
+
+    num_inputs = 2
+
+    def get_input(self, index: int) -> types.SimpleNamespace:
+        return types.SimpleNamespace(name=("batch.camera", "count")[index], is_shape_tensor=index == 1)
+
+
 class Builder:
     """Makes the others, and an engine unless it is told not to."""
 
     def __init__(self, calls: Calls, *, builds: bool) -> None:
         self.calls, self.builds = calls, builds
 
-    def create_network(self, flags: int) -> str:
+    def create_network(self, flags: int) -> Network:
         self.calls.append(("create_network", flags))
-        return "network"
+        return Network()
 
     def create_builder_config(self) -> Config:
         return Config(self.calls)
@@ -62,7 +74,7 @@ class Builder:
     def create_optimization_profile(self) -> Profile:
         return Profile(self.calls)
 
-    def build_serialized_network(self, network: str, config: Config) -> bytes | None:
+    def build_serialized_network(self, network: Network, config: Config) -> bytes | None:
         self.calls.append(("build", network, config))
         return b"engine" if self.builds else None
 
@@ -83,13 +95,10 @@ class Parser:
         return f"error {index}"
 
 
-class Logger:
-    """The logger, which says nothing."""
+class ILogger:
+    """The logger's base."""
 
-    WARNING = 1
-
-    def __init__(self, level: int) -> None:
-        self.level = level
+    Severity = types.SimpleNamespace(ERROR=1)
 
 
 class Recorder:
@@ -97,12 +106,15 @@ class Recorder:
 
     def __init__(self, version: str, *, parses: bool = True, builds: bool = True) -> None:
         calls: Calls = []
+        names = {"FP16": "FP16"} if not version.startswith("11") else {}
+        batch = {"EXPLICIT_BATCH": 0} if int(version.partition(".")[0]) < 10 else {}
         self.calls = calls
         self.module = types.ModuleType("tensorrt")
         vars(self.module).update(
-            __version__=version, Logger=Logger, Builder=lambda logger: Builder(calls, builds=builds),
-            OnnxParser=lambda network, logger: Parser(calls, parses=parses), BuilderFlag=types.SimpleNamespace(FP16="FP16"),
-            NetworkDefinitionCreationFlag=types.SimpleNamespace(EXPLICIT_BATCH=0),
+            __version__=version, ILogger=ILogger, Builder=lambda logger: Builder(calls, builds=builds),
+            OnnxParser=lambda network, logger: Parser(calls, parses=parses),
+            BuilderFlag=types.SimpleNamespace(__members__=names, **names),
+            NetworkDefinitionCreationFlag=types.SimpleNamespace(__members__=batch),
         )  # fmt: skip
 
     def named(self, name: str) -> Calls:
@@ -122,17 +134,19 @@ def run(tmp_path, monkeypatch):
 
 def test_the_engines_are_a_literal_of_the_script():
     module = ast.parse(build_script({"model": PROFILES, "full": STATIC}))
-    (value,) = [n.value for n in module.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "ENGINES"]
+    (value,) = [n.value for n in module.body if isinstance(n, ast.AnnAssign) and ast.unparse(n.target) == "ENGINES"]
+    assert value is not None
     assert ast.literal_eval(value) == {
         "model": {name: dict(profile.shapes) for name, profile in PROFILES.shapes.items()},
         "full": {},
     }
 
 
-def test_it_imports_nothing_but_tensorrt_and_the_standard_library():
+def test_it_imports_nothing_but_the_standard_library_by_name():
     module = ast.parse(build_script({"model": PROFILES}))
-    imported = [ast.unparse(n) for n in ast.walk(module) if isinstance(n, (ast.Import, ast.ImportFrom))]
-    assert imported == ["from pathlib import Path", "import tensorrt as trt"]
+    names = [alias.name for n in ast.walk(module) if isinstance(n, ast.Import) for alias in n.names]
+    names += [n.module for n in ast.walk(module) if isinstance(n, ast.ImportFrom) and n.module is not None]
+    assert set(names) <= sys.stdlib_module_names | {"collections.abc"}
 
 
 def test_each_profile_is_added_with_its_shapes(run, tmp_path):
@@ -145,6 +159,19 @@ def test_each_profile_is_added_with_its_shapes(run, tmp_path):
     assert recorder.named("set_flag") == [("FP16",)]
     assert recorder.named("parse_from_file") == [(str(tmp_path / "model.onnx"),)]
     assert (tmp_path / "model.engine").read_bytes() == b"engine"
+
+
+def test_the_numbers_of_an_input_that_decides_sizes_are_its_profile(run):
+    profiles = EngineProfiles({"all": {}}, {"all": ShapeProfile({"count": ((1,), (4,), (8,))})})
+    recorder = run(build_script({"model": profiles}), Recorder("10.15.1"))
+    assert recorder.named("set_shape_input") == [("count", (1,), (4,), (8,))]
+
+
+def test_without_tensorrt_it_says_what_to_install(monkeypatch, tmp_path):
+    for name in ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SystemExit, match="pip install tensorrt-rtx-cu13-libs"):
+        exec(build_script({"model": STATIC}), {"__name__": "__main__", "__file__": str(tmp_path / "build_engine.py")})
 
 
 def test_each_model_has_an_engine(run, tmp_path):
@@ -163,7 +190,7 @@ def test_batch_dimensions_are_explicit_in_every_version(run, version, flags):
     ("recorder", "fp16", "message"),
     [
         (Recorder("10.3.0", parses=False), False, "error 0\nerror 1"),
-        (Recorder("10.3.0", builds=False), False, "could not build the engine of model.onnx"),
+        (Recorder("10.3.0", builds=False), False, "No engine of model.onnx: TensorRT does not build the engine"),
         (Recorder("11.4.0"), True, "export a model in float16 instead"),
     ],
 )

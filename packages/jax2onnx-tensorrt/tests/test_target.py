@@ -34,7 +34,7 @@ def test_what_the_table_lists_or_others_stand_for_is_supported(op_type, dtype):
 @pytest.mark.parametrize(
     ("op_type", "dtype"),
     [("Add", np.float64), ("Add", np.int8), ("Gather", np.uint32), ("BitwiseXor", np.int32), ("BitShift", np.uint32), ("Det", np.float32),
-     ("DFT", np.float32), ("Cast", np.float64), ("LogSoftmax", np.float32)],
+     ("DFT", np.float32), ("Attention", np.float32), ("Cast", np.float64), ("LogSoftmax", np.float32)],
 )  # fmt: skip
 def test_what_the_table_lacks_is_not_supported(op_type, dtype):
     assert not NEWEST.supports(op_type, np.dtype(dtype), 23)
@@ -42,8 +42,8 @@ def test_what_the_table_lacks_is_not_supported(op_type, dtype):
 
 @pytest.mark.parametrize("op_type", ["Attention", "RMSNormalization", "RotaryEmbedding", "Gelu"])
 def test_an_older_version_lacks_what_came_later(op_type):
-    assert NEWEST.supports(op_type, np.dtype(np.float32), 23)
-    assert not OLD.supports(op_type, np.dtype(np.float32), 19)
+    assert NEWEST.supports(op_type, np.dtype(np.float16), 23)
+    assert not OLD.supports(op_type, np.dtype(np.float16), 19)
 
 
 def test_a_version_has_the_newest_table_that_is_not_newer():
@@ -72,14 +72,22 @@ def test_a_model_for_an_old_version_has_an_old_opset_and_its_operators():
     assert program.model.ir_version <= 9
 
 
-def test_attention_has_heads_as_an_axis():
-    def attend(q, k, v):
-        return jax.nn.dot_product_attention(q, k, v)
+def attend(q, k, v):
+    return jax.nn.dot_product_attention(q, k, v)
 
-    shape = ("B", "T", 2, 4)
-    program = to_onnx(attend, [shape] * 3, target="tensorrt")
+
+def test_attention_has_heads_as_an_axis():
+    program = to_onnx(attend, [(("B", "T", 2, 16), jnp.float16)] * 3, target="tensorrt")
     (node,) = [node for node in all_nodes(program.model) if node.op_type == "Attention"]
     assert [value.shape.rank() for value in node.inputs] == [4, 4, 4]
+    program.verify()
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(jnp.float32, 16), (jnp.float16, 4), (jnp.float16, 264)])
+def test_attention_without_a_kernel_is_written_out(dtype, size):
+    program = to_onnx(attend, [(("B", "T", 2, size), dtype)] * 3, target="tensorrt")
+    assert "Attention" not in operators(program)
+    assert "Softmax" in operators(program)
     program.verify()
 
 
@@ -118,13 +126,63 @@ def test_integers_and_booleans_that_need_another_form(fn):
     to_onnx(fn, [(("B", 3), bool)], target="tensorrt").verify()
 
 
-@pytest.mark.parametrize("shape", [(5,), (5, 3), (5, 2, 3)])
-def test_sums_into_places(shape):
+@pytest.mark.parametrize(
+    ("reduction", "dtype", "shape"),
+    [("add", jnp.float32, (5, 2, 3)), ("multiply", jnp.int32, (5,)), ("min", jnp.float32, (5, 3)), ("max", jnp.int32, (5, 2, 3))],
+)  # fmt: skip
+def test_reductions_into_places(reduction, dtype, shape):
     def scatter(x, places, values):
-        return x.at[places].add(values)
+        return getattr(x.at[places], reduction)(values)
 
-    program = to_onnx(scatter, [shape, (("N",), jnp.int32), ("N", *shape[1:])], target="tensorrt")
-    assert "ScatterElements" in operators(program)
+    program = to_onnx(scatter, [(shape, dtype), (("N",), jnp.int32), (("N", *shape[1:]), dtype)], target="tensorrt")
+    assert not {"ScatterElements", "ScatterND"} & set(operators(program))
+    program.verify()
+
+
+@pytest.mark.parametrize("places", [[0, -1, 2, 2, 7, -9], [4, 4, 4, 4, 4, 4]])
+def test_what_is_written_elsewhere_reaches_no_place(places):
+    values = np.array([np.nan, np.inf, -0.0, 1.5, np.nan, -np.inf], np.float32)
+    program = to_onnx(lambda x, i, v: x.at[i].add(v), [(5,), ((6,), jnp.int32), (6,)], target="tensorrt")
+    arguments = np.zeros(5, np.float32), np.array(places, np.int32), values
+    np.testing.assert_array_equal(program(*arguments), jnp.zeros(5).at[np.array(places)].add(values))
+
+
+def test_elements_along_an_inner_axis():
+    def scatter(x, i, v):
+        return jnp.put_along_axis(x, i, v, axis=1, inplace=False)
+
+    def add(x, i, v):
+        return x.at[jnp.arange(2)[:, None], i].add(v)
+
+    for fn in (scatter, add):
+        to_onnx(fn, [(2, 5), ((2, 3), jnp.int32), (2, 3)], target="tensorrt").verify()
+
+
+def test_the_position_of_an_extreme_of_a_vector():
+    program = to_onnx(lambda x: (jnp.argmax(x), jnp.argmin(x)), [("N",)], target="tensorrt")
+    ranks = [node.inputs[0].shape.rank() for node in all_nodes(program.model) if node.op_type.startswith("Arg")]
+    assert ranks == [2, 2]
+    program.verify()
+
+
+def test_a_scan_without_states_gets_one():
+    program = to_onnx(lambda x: jax.lax.map(jnp.sin, x), [("T", 3000)], target="tensorrt")
+    scans = [node for node in all_nodes(program.model) if node.op_type == "Scan"]
+    assert all(node.attributes["num_scan_inputs"].as_int() < len(node.inputs) for node in scans)
+    program.verify()
+
+
+@pytest.mark.parametrize("fn", [lambda x: jax.lax.top_k(x, 2), lambda x: jnp.sort(x), lambda x: jnp.argmax(x, axis=1)])
+def test_no_branch_on_data_is_put_in(fn):
+    program = to_onnx(fn, [("B", 5)], target="tensorrt")
+    assert "If" not in operators(program)
+    program.verify()
+
+
+def test_booleans_are_counted_without_uint8_between():
+    program = to_onnx(lambda x: (jnp.argmax(x > 0, axis=1), jnp.any(x > 0)), [("B", 5)], target="tensorrt")
+    between = [value.dtype for node in all_nodes(program.model) for value in node.outputs]
+    assert all(dtype.numpy() != np.uint8 for dtype in between)
     program.verify()
 
 

@@ -17,9 +17,11 @@ from jax2onnx_cli._terminal import BadInput, Result
 
 if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
+    from jax2onnx_runtime.verification import Verification
 
 __all__ = [
-    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "read_numbers", "read_runs",
+    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "outcome_text", "read_numbers",
+    "read_runs",
 ]  # fmt: skip
 
 _Callback = Callable[..., Result]
@@ -134,6 +136,20 @@ def export(
         assume=request.assume,
         provenance=provenance,
     )  # fmt: skip
+
+
+def outcome_text(found: Verification | None, *, is_quantized: bool = False) -> str:
+    """The result of a comparison with JAX as lines of text, none where there was none."""
+    if found is None:
+        return ""
+    if is_quantized:
+        return f"{found}\n"
+    text = (
+        f"equal to JAX; the largest difference is {found:.3g}"
+        if found.is_known
+        else "It is not known whether this is equal to JAX."
+    )
+    return "\n".join([text, *found.notes, ""])
 
 
 def default_output(request: Request, output: Path | None, suffix: str) -> Path:

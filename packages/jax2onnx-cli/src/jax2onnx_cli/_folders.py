@@ -26,6 +26,12 @@ _SUPPLIERS = {name: f"jax2onnx-{name}" for name in ("genai", "transformersjs", "
 _QUANTIZE, _VARIANT = "quantize", "variant"
 
 
+class _WriterOption(click.Option):
+    """An option that stands under a heading of its own in the help."""
+
+    heading: str
+
+
 class FolderCommand(Command):
     """A command with the options of the installed writers of folders."""
 
@@ -48,13 +54,15 @@ def _writer_options() -> list[click.Option]:
 
 def _option(declared: list[tuple[str, FolderOption]]) -> click.Option:
     option = declared[0][1]
-    runtimes = ", ".join(runtime for runtime, _ in declared)
+    runtimes = " and ".join(runtime for runtime, _ in declared)
     kind = click.Path(path_type=Path) if option.type is Path else option.type
-    return click.Option(
+    made = _WriterOption(
         [f"--{option.name.replace('_', '-')}", option.name], type=click.Choice(option.choices) if option.choices else kind,
-        help=f"For {runtimes}: {option.help}", multiple=option.is_list, is_flag=option.type is bool,
+        help=option.help, multiple=option.is_list, is_flag=option.type is bool,
         default=None, metavar=option.metavar,
     )  # fmt: skip
+    made.heading = f"Options of --for {runtimes}"
+    return made
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,11 +49,13 @@ class Terminal:
       as_json: whether the outcome is printed as JSON.
       quiet: whether nothing but errors is printed.
       debug: whether the traceback of an error is shown.
+      params: the options and arguments of the command, once it is known.
     """
 
     as_json: bool = False
     quiet: bool = False
     debug: bool = False
+    params: Sequence[click.Parameter] = ()
 
     def show(self, result: Result) -> None:
         """Write the outcome to standard output."""
@@ -108,6 +110,22 @@ class Command(click.Command):
             _standard_option("-q", "quiet", "Print nothing but errors."),
             _standard_option("--debug", "debug", "Show the traceback of an error."),
         ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; the terminal's messages speak of this command's options from here on."""
+        if (terminal := ctx.find_object(Terminal)) is not None:
+            terminal.params = self.get_params(ctx)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, those with a `heading` under it."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                sections.setdefault(vars(param).get("heading", "Options"), []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, a line each."""

@@ -30,6 +30,7 @@ from jax2onnx_cli._commands import (
     verify,
 )
 from jax2onnx_cli._terminal import Result, Terminal
+from jax2onnx_cli._wording import in_options
 
 __all__ = ["main"]
 
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001
         if terminal.debug:
             traceback.print_exception(error)
-        terminal.error(_explained(error))
+        terminal.error(in_options(_explained(error), terminal.params))
         return _FAILED if isinstance(error, VerificationError) else _BAD_INPUT
 
 
@@ -100,7 +101,7 @@ def _show_warnings(terminal: Terminal) -> None:
         message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
     ) -> None:  # fmt: skip
         if issubclass(category, ExportWarning):
-            terminal.warn(str(message))
+            terminal.warn(in_options(str(message), terminal.params))
         else:
             others(message, category, filename, lineno, file, line)
 

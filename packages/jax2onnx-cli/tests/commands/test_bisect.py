@@ -72,7 +72,7 @@ def test_a_file_beside_the_object_that_it_was_exported_from(jax2onnx, dense, dir
     ("arguments", "why"),
     [
         ((), "say what it is compared with, --against OTHER.onnx"),
-        (("--against", "onyx"), "target='onyx' is not installed"),
+        (("--against", "onyx"), "--target onyx is not installed"),
         (("--against", "onnxruntime"), "runs in ONNX Runtime already"),
         (("--against", "nowhere.onnx"), "Cannot read nowhere.onnx"),
         (("--against", "dense.onnx", "--quantize", "int8"), "--quantize is for an object"),

@@ -135,6 +135,7 @@ def test_a_report_is_a_page(jax2onnx):
     outcome = jax2onnx("report", "models.py:build_with_inputs", "--verify", "--profile")
     assert outcome.code == 0
     assert outcome.out.endswith("written to build_with_inputs.html\n")
+    assert "equal to JAX; the largest difference is" in outcome.out
     page = Path("build_with_inputs.html").read_text()
     assert page.startswith("<!doctype html>")
     assert "models.py:" in page
@@ -206,10 +207,13 @@ def test_a_builder_that_fails_names_its_line(refused):
     assert "models.py:" in refused("export", "models.py:broken")
 
 
-def test_a_function_that_fails_names_its_line(refused):
-    line = refused("export", "models.py:fails", "-i", "f32[3]")
+def test_a_function_that_fails_names_its_line(jax2onnx):
+    outcome = jax2onnx("export", "models.py:fails", "-i", "f32[3]")
+    line, note = outcome.err.splitlines()
+    assert outcome.code == 2
     assert "incompatible shapes" in line
     assert "models.py:" in line
+    assert note.startswith("The inputs are x float32[3]. It is at ")
 
 
 def test_debug_shows_the_traceback(jax2onnx):
@@ -231,7 +235,7 @@ def test_debug_shows_the_traceback(jax2onnx):
         (("-i", "f32[3]", "--constraint", "T >= 4"), "no input has that symbol"),
         (("-i", "f32[3]", "--opset", "3"), "3"),
         (("-i", "f32[3]", "--opset", "many"), "'many' is not a valid integer"),
-        (("-i", "f32[3]", "--target", "toaster"), "target='toaster' is not installed"),
+        (("-i", "f32[3]", "--target", "toaster"), "--target toaster is not installed"),
         (("-i", "f32[3]", "--input-layout", "NCHW"), "--input-layout 'NCHW': write a name and a layout, such as x=NCHW"),
         (("-i", "f32[3]", "--input-layout", "x=NCHW"), "'x' has 1 axes"),
         (("-i", "f32[3]", "--output-layout", "3=C"), "there is no output 3"),

@@ -47,7 +47,7 @@ def test_a_token_ends_the_sequence(jax2onnx, decoder):
         (("--ids", "1", "--role", "tokens"), "write a role and a name, such as tokens=x"),
         (("--ids", "1", "--role", "mask=x"), "roles: mask = 'x', but the inputs that are no states are tokens"),
         (("--ids", "77"), "The prompt has the token 77, but those of the model are from 0 to 9"),
-        (("--prompt", "text"), "The prompt is a text: give tokenizer="),
+        (("--prompt", "text"), "The prompt is a text: give --tokenizer tokenizer.json"),
         (("--ids", "1", "--limits", "C=3"), "limits: no axis of a state that it can be about is 'C'"),
     ],
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jax2onnx_core.jaxprs import Aval, Dim, Jaxpr
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
-    from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, entry_of
+    from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, AdaptedTraining, entry_of
     from jax2onnx_core.plugins.cases import Case, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_core.plugins.discovery import hookimpl
     from jax2onnx_core.plugins.registry import Registry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = [
-    "Adapted", "AdaptedStates", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
+    "Adapted", "AdaptedStates", "AdaptedTraining", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
     "OnnxProgram", "Registry", "Replacement", "Rules", "SpecializedDim", "Target", "Value", "bind_composite", "construct",
     "entry_of", "errors", "expect_graph", "exporting", "hookimpl", "size", "to_onnx", "with_dtype", "with_rngs",
 ]  # fmt: skip
@@ -44,7 +44,7 @@ _HOMES = {
     "jax2onnx_core.plugins.cases": ("Case", "construct", "expect_graph", "with_dtype", "with_rngs"),
     "jax2onnx_core.plugins.discovery": ("hookimpl",),
     "jax2onnx_core.plugins.registry": ("Registry",),
-    "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates", "entry_of"),
+    "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates", "AdaptedTraining", "entry_of"),
     "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Replacement", "Rules"),
     "jax2onnx_core.program.export": ("to_onnx",),
     "jax2onnx_core.program.program": ("OnnxProgram",),

@@ -11,13 +11,14 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 from jax._src import config as _config
 from jax._src import core as _core
+from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
@@ -97,6 +98,7 @@ __all__ = [
     "on_a_mesh",
     "open_jaxpr",
     "options_of",
+    "prints",
     "random_keys",
     "rebuild_jaxpr",
     "register_composite_rules",
@@ -565,6 +567,11 @@ def _may_be_zero(dim: Dim, other: Dim) -> bool:
 
 _equality = _Equality()
 undecided_equalities = _equality.recorded
+
+
+def prints(effects: Iterable[object]) -> bool:
+    """Whether an effect among those of an equation or a jaxpr is that of `jax.debug.print` or `jax.debug.callback`."""
+    return any(isinstance(effect, (_debugging.DebugEffect, _debugging.OrderedDebugEffect)) for effect in effects)
 
 
 def user_frame(source_info: _source_info.SourceInfo) -> str | None:

@@ -74,6 +74,15 @@ def test_what_nobody_claims_has_to_be_callable():
         to_onnx((Model(), VARIABLES), [("B", 3)])
 
 
+def test_what_an_adapter_claims_has_to_be_callable():
+    adapter = Adapter(
+        f"{__name__}:Doubling", lambda model: Adapted(fresh=lambda _: {}, weights={}, callable_like=model), "test"
+    )
+    adapted = adapt_callable(({}, Doubling()), [adapter])
+    with pytest.raises(OptionError, match=r"not tuple \(dict, Doubling\).*the model stands first"):
+        adapted.fresh({}, {})
+
+
 def test_parameters_bound_to_a_function_have_the_names_of_their_keys():
     program = to_onnx(functools.partial(Model().apply, VARIABLES), [("B", 3)])
     assert set(program.model.graph.initializers) == {"first.kernel", "second.kernel"}

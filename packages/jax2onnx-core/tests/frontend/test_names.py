@@ -179,3 +179,12 @@ def test_numpy_weights_keep_their_names_and_graphs_are_called_after_the_function
     fn, title = CALLABLES[kind]
     graph = to_onnx(fn, [("B", 8)]).model.graph
     assert (graph.name, set(graph.initializers)) == (title, {"dense.kernel", "dense.bias"})
+
+
+def test_a_single_argument_among_any_number_is_x():
+    assert to_onnx(lambda *args: sum(args), [(3,)]).input_names == ["x"]
+    assert to_onnx(lambda *args: sum(args), [(3,), (3,)]).input_names == ["args_0", "args_1"]
+    assert to_onnx(lambda *args, **scales: args[0] * scales["x"], [(3,)], kwargs={"x": ()}).input_names == [
+        "args_0",
+        "x",
+    ]

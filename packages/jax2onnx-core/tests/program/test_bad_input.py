@@ -278,6 +278,33 @@ def test_symbols_that_no_input_determines():
         to_onnx(lambda x: x.sum() * x.shape[0], [("A*B",)])
 
 
+def test_a_hyphen_in_a_name_subtracts():
+    with pytest.raises(errors.SymbolError, match="write 'batch_size': '-' subtracts"):
+        to_onnx(lambda x: x, [("batch-size",)])
+
+
+def test_shapes_that_do_not_fit_have_their_line_and_the_inputs():
+    with pytest.raises(TypeError) as raised:
+        to_onnx(lambda x: x @ jnp.ones((8, 3)), [("B", 7)])
+    (note,) = [note for note in raised.value.__notes__ if not note.startswith("---")]
+    assert re.fullmatch(r"The inputs are x float32\[B, 7\]\. It is at .*test_bad_input.py:\d+ \(.*", note)
+
+
+def test_lines_that_print_are_named():
+    def body(x, _):
+        jax.debug.callback(print, x)
+        return x * 2, None
+
+    def fn(x):
+        jax.debug.print("{}", x)
+        return jax.lax.scan(body, x, None, length=3)[0]
+
+    with pytest.warns(errors.ExportWarning, match="prints at .*test_bad_input.py") as caught:
+        program = to_onnx(fn, [()])
+    assert [str(each.message).partition(")")[0].rpartition(".")[2] for each in caught] == ["fn", "body"]
+    assert program(np.float32(1)) == 8
+
+
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [

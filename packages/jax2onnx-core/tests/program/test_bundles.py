@@ -434,3 +434,46 @@ def test_a_program_from_a_folder_has_no_report(bundle, tmp_path):
     program = load_bundle(bundle.save(tmp_path / "out"))["decode"]
     with pytest.raises(errors.OptionError, match="has no report"):
         program.report()
+
+
+# -- programs that read the states of others -----------------------------------------------------
+
+
+def count(total, x):
+    return total + x
+
+
+def scaled(total, y):
+    return total * y
+
+
+def counting(reader_shape=(3,), **names):
+    """A program that changes a state, and one that reads it."""
+    reader = to_onnx(scaled, [reader_shape, (3,)], **names)
+    return Bundle({"count": to_onnx(count, [np.full(3, 5, np.float32), (3,)], states={0: 0}), "scaled": reader})
+
+
+@pytest.mark.parametrize("form", ["made", "loaded", "pickled"])
+def test_an_input_with_the_name_of_a_state_reads_it(form, tmp_path):
+    session = FORMS[form](counting(), tmp_path).session()
+    ones = np.ones(3, np.float32)
+    assert session.step("scaled", ones).tolist() == [5, 5, 5]
+    session.step("count", ones)
+    assert session.step("scaled", 2 * ones).tolist() == [12, 12, 12]
+    assert session.state["total"].tolist() == [6, 6, 6]
+
+
+def test_an_input_that_cannot_read_the_state_of_its_name():
+    with pytest.raises(
+        errors.OptionError, match=r"'total' of scaled has the name of a state of count, .* has 3 entries or 1"
+    ):
+        counting((1,)).session()
+    assert counting((1,), input_names={"total": "other"}).session()
+
+
+def test_arrays_that_were_given_for_states_are_their_first_values():
+    first = np.arange(3, dtype=np.float32)
+    program = to_onnx(count, [first, (3,)], states={0: 0})
+    first[:] = 9
+    assert program.session().state["total"].tolist() == [0, 1, 2]
+    assert program.session(initial={0: np.ones(3, np.float32)}).state["total"].tolist() == [1, 1, 1]

@@ -249,7 +249,29 @@ def test_arguments_of_another_structure(name):
 
 def test_too_many_arguments():
     shown = message_of(errors.RuntimeInputError, lambda: to_onnx(double, [()])(1.0, 2.0, z=3.0))
-    assert shown == "The arguments are not those that the program was exported for: unknown args[1] and kwargs['z']."
+    assert (
+        shown
+        == "The arguments are not those that the program was exported for: unknown args[1] and kwargs['z']. The model's inputs are x."
+    )
+
+
+def test_arguments_by_the_names_of_inputs():
+    program = to_onnx(
+        lambda x, weights, *, scale: (x - weights["a"]) * scale, [(3,), {"a": (3,)}], kwargs={"scale": ()}
+    )
+    x, a, scale = (np.float32([1, 2, 3]), np.float32([0.5, 1, 1]), np.float32(2))
+    assert program.input_names == ["x", "weights.a", "scale"]
+    np.testing.assert_array_equal(program(x=x, scale=scale, **{"weights.a": a}), (x - a) * scale)
+    np.testing.assert_array_equal(program(x, a, scale=scale), (x - a) * scale)
+    shown = message_of(errors.RuntimeInputError, lambda: program(x, x=x, scale=scale))
+    assert shown.endswith("The model's inputs are x, weights.a, scale.")
+
+
+def test_the_arguments_of_a_step_by_the_names_of_inputs():
+    program = to_onnx(lambda total, x, y: (total + x - y, total), [(), (), ()], states={0: 0})
+    session = program.session(initial={"total": np.float32(1)})
+    assert session.step(y=np.float32(2), x=np.float32(5)) == 1
+    assert session.step(np.float32(0), y=np.float32(0)) == 4
 
 
 VERIFY: dict[str, Any] = {

@@ -140,7 +140,7 @@ def test_arguments(name, programs, folder):
 
 
 CALLS = {
-    "a deleted array": lambda p: p(deleted()), "an unknown keyword": lambda p: p(X, y=X), "a keyword for a position": lambda p: p(x=X),
+    "a deleted array": lambda p: p(deleted()), "an unknown keyword": lambda p: p(X, y=X), "an argument twice": lambda p: p(X, x=X),
     "in jit": lambda p: jax.jit(p)(X), "in vmap": lambda p: jax.vmap(p)(X[None]), "in grad": lambda p: jax.grad(lambda x: p(x).sum())(X),
     "in eval_shape": lambda p: jax.eval_shape(p, X), "in scan": lambda p: jax.lax.scan(lambda c, x: (c, p(x)), 0, X[None]),
     "in an export": lambda p: to_onnx(p, [(2, 3)]), "feeds": lambda p: p.feeds("a"), "no results": lambda p: p.results([]),

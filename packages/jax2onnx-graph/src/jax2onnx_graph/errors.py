@@ -92,7 +92,7 @@ class VerificationError(Jax2OnnxError, AssertionError):
 
 
 class ExportWarning(UserWarning):
-    """The model repeats the behaviour of the function while it was traced, which may not be the intended one."""
+    """What the user should know, while the export, or the run of a model, goes on."""
 
 
 class InputError(Jax2OnnxError, ValueError):

@@ -74,6 +74,7 @@ class Target:
       best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
       runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
+      rounding: the relative error of floats that it computes in less precision than their types have; 0 where it does not.
       runs_sizes_from_data: whether it runs models in which the size of a value depends on values, without help of the caller.
       versions: the versions that `of_version` knows, oldest first.
       notes: sentences for the report of a program, such as that the version asked for is treated as an older one.
@@ -84,6 +85,7 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+    rounding = 0.0
     runs_sizes_from_data = True
     notes: Sequence[str] = ()
 
@@ -211,6 +213,7 @@ class _AssumingTarget(Target):
         self._target, self._assumptions = target, assumptions
         self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
         self.opsets, self.ir_version, self.notes = target.opsets, target.ir_version, target.notes
+        self.rounding = target.rounding
         self.runs_sizes_from_data = target.runs_sizes_from_data
 
     @property
@@ -341,7 +344,9 @@ def find_target(targets: Mapping[str, Target], name: str | None) -> Target:
     if base not in targets:
         similar = difflib.get_close_matches(base, targets, 1)
         advice = (
-            f"{similar[0]!r} may be meant." if similar else f"A package jax2onnx-{base}, if there is one, supplies it."
+            f"{similar[0]!r} may be meant."
+            if similar
+            else f"Each comes with a package of its name: pip install jax2onnx-{base}."
         )
         raise OptionError(f"target={name!r} is not installed; there are: {', '.join(sorted(targets))}. {advice}")
     return targets[base].of_version(version) if version else targets[base]

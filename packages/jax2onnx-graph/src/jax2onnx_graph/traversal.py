@@ -15,6 +15,7 @@ __all__ = [
     "all_values",
     "check_depth",
     "given_inputs",
+    "is_read",
     "needed_by",
     "place_of",
     "subgraphs",
@@ -99,6 +100,15 @@ def too_deep(levels: str) -> ConversionError:
 def given_inputs(graph: ir.Graph) -> Iterator[ir.Value]:
     """The inputs that a caller gives: older models list their initializers among the inputs, too."""
     return (value for value in graph.inputs if value.name not in graph.initializers)
+
+
+def is_read(node: ir.Node) -> bool:
+    """Whether a result of a node is read, or an output of its graph."""
+    # A loop, since this is asked of every node again and again.
+    for output in node.outputs:  # noqa: SIM110
+        if output.uses() or output.is_graph_output():
+            return True
+    return False
 
 
 def place_of(node: ir.Node) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.targets import standard_target
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23]>
 g (float[N] x, bool p) => (float[N] z) {
@@ -56,7 +54,10 @@ def test_a_change_in_a_subgraph_ends_the_index_of_its_root():
     assert [node.op_type for node in next(editor.nested()).nodes_of({"Relu", "Abs"})] == ["Relu"]
 
 
-def test_no_index_stays_when_passes_are_done():
-    model = ir.from_onnx_text(TEXT)
-    optimise(model, standard_target)
-    assert NodeIndex.of(model) is None
+@pytest.mark.parametrize(("operators", "found"), [({"Neg"}, [True, False, True]), ({"Abs"}, [True, True, False])])
+def test_graphs_without_some_operators_need_no_look(operators, found):
+    editor = editor_of(ir.from_onnx_text(TEXT), indexed=True)
+    assert [one.may_have(operators) for one in (editor, *editor.nested())] == found
+    assert not editor.may_have({"Relu"})
+    editor.modified = True
+    assert editor.may_have({"Relu"})

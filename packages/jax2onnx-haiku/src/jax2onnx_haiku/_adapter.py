@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Adapted, AdaptedStates, Registry, errors
+from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, Registry, errors
 from jax2onnx_core.jax_types import PyTree
 
 from jax2onnx_haiku._compat import original_function
@@ -115,8 +115,19 @@ def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
     def written(copy: BoundFunction) -> dict[str, jax.Array]:
         return {name: array for name, array in _named(copy.after).items() if array is not weights.get(name)}
 
+    def training(wanted: object) -> AdaptedTraining | None:
+        if wanted is not None:  # Haiku has no terms for that
+            return None
+        params, state = (*given, {})[:2]
+        return AdaptedTraining(
+            params, state,
+            fresh=lambda *held: BoundFunction((transformed, *held[: len(given)]), signature),
+            read=lambda copy: copy.after or state,
+            whole=lambda *held: held if len(given) > 1 else held[0],
+        )  # fmt: skip
+
     owners = {name: name.rpartition(".")[0] for name in weights}
-    return Adapted(fresh, weights, written=written, owners=owners, states=states)
+    return Adapted(fresh, weights, written=written, owners=owners, states=states, training=training)
 
 
 def _replaced(arrays: Arrays, values: Mapping[str, jax.Array]) -> Arrays:

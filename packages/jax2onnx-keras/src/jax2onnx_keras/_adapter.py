@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import jax
-from jax2onnx_core import Adapted, AdaptedStates, errors
+from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, errors
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_keras import _compat
@@ -71,7 +72,40 @@ def adapt(layer: keras.Layer) -> Adapted:
         around=lambda fn: scope()(fn),
         owners=_owners(layer, variables),
         states=states,
+        training=lambda wanted: _training(layer) if wanted is None else None,
     )
+
+
+class _StatelessCall:
+    """Calls of a layer with values in the place of its variables; `others` are those of the variables that nothing trains."""
+
+    def __init__(self, layer: keras.Layer, trained: Mapping[str, jax.Array], others: Mapping[str, jax.Array]) -> None:
+        self.others, self._layer, self._trained = others, layer, trained
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        result, after = self._layer.stateless_call([*self._trained.values()], [*self.others.values()], *args, **kwargs)
+        self.others = dict(zip(self.others, after, strict=True))
+        return result
+
+
+def _training(layer: keras.Layer) -> AdaptedTraining:
+    """The trainable variables by their paths, and the other ones: statistics, seeds."""
+    names = Names()
+    trained, others = (
+        {names.unique(variable.path): variable.value for variable in variables}
+        for variables in (layer.trainable_variables, layer.non_trainable_variables)
+    )
+    return AdaptedTraining(
+        trained, others,
+        fresh=lambda held, state: _StatelessCall(layer, _in_order(held, trained), _in_order(state, others)),
+        read=lambda call: dict(call.others),
+        whole=lambda held, state: {**held, **state},
+    )  # fmt: skip
+
+
+def _in_order(values: Mapping[str, jax.Array], names: Mapping[str, object]) -> dict[str, jax.Array]:
+    """The values in the order of `names`, which JAX does not keep."""
+    return {name: values[name] for name in names}
 
 
 def _recurrent_states(layer: keras.Layer) -> Iterator[keras.Variable]:

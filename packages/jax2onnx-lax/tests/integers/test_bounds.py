@@ -24,7 +24,7 @@ def known_of(fn: Callable[..., jax.Array], *, counts: bool = False) -> Integers:
     jaxpr = jax.make_jaxpr(lambda *xs: fn(*xs))(*([counter, numbers] if counts else [numbers]))
     inner, _ = open_jaxpr(jaxpr)
     found = IntegersOfJaxpr(jaxpr, {inner.invars[0]: affine(Affine(0, (), 1, n), ())} if counts else {})
-    known = found.of(inner.outvars[0])
+    known = found.integers(inner.outvars[0])
     assert known is not None
     return known
 

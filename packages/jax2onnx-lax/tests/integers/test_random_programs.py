@@ -93,7 +93,7 @@ def claims(program: Program) -> list[Integers]:
     (n,) = jax.export.symbolic_shape("n")
     jaxpr = jax.make_jaxpr(program)(jax.ShapeDtypeStruct((n,), np.int32))
     found = IntegersOfJaxpr(jaxpr, {})
-    known = [found.of(atom) for atom in open_jaxpr(jaxpr)[0].outvars]
+    known = [found.integers(atom) for atom in open_jaxpr(jaxpr)[0].outvars]
     return [x for x in known if x is not None]
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 from jax2onnx_core import to_onnx
+from jax2onnx_lax.recurrence import linear_scans
 from recurrence_spellings import LOOK_ALIKES, SPELLINGS, C, H, K, V
 
 #: A version of the runtime that has no kernel for linear attention; its models run in later versions, too.
@@ -36,6 +39,7 @@ def _agree(program, function, arguments):
         np.testing.assert_allclose(np.asarray(y, right.dtype), right, rtol=max(1e-4, relative), atol=relative * scale)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_is_no_loop_and_equals_jax(name):
     spelling = SPELLINGS[name]
@@ -49,6 +53,7 @@ def test_a_spelling_is_no_loop_and_equals_jax(name):
         _agree(program, spelling.function, _arguments(spelling.shapes, 61, seed, nasty=seed > 0))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_equals_jax_at_every_length(name):
     spelling = SPELLINGS[name]
@@ -58,6 +63,7 @@ def test_a_spelling_equals_jax_at_every_length(name):
         _agree(program, spelling.function, _arguments(spelling.shapes, length, 1, nasty=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_without_a_kernel_equals_jax(name):
     spelling = SPELLINGS[name]
@@ -251,6 +257,91 @@ def test_long_sequences_are_as_accurate_as_the_loop():
         _agree(program, spelling.function, _arguments(spelling.shapes, 4096))
 
 
+def _plain(decay, x, state):
+    return lax.scan(lambda h, row: (decay * h + row,) * 2, state, x)
+
+
+def _nodes(graph):
+    return [node for inner in (graph, *graph.subgraphs()) for node in inner]
+
+
+def test_a_plain_scan_of_symbolic_length_is_few_nodes_with_one_branch():
+    program = to_onnx(_plain, [(C,), ("T", C), (C,)])
+    operators = [node.op_type for node in _nodes(program.model.graph)]
+    assert len(operators) <= 70
+    assert operators.count("If") == 1
+    for length in (1, 63, 64, 65, 300):
+        decay, state = _arguments([(C,)] * 2, 1)
+        _agree(program, _plain, [np.tanh(decay[0]), *_arguments([(C,)], length), state[0]])
+
+
+@pytest.mark.parametrize("number", [*_NASTY, 3e38, 1e-40, 2.0])
+@pytest.mark.parametrize("place", range(3))
+def test_special_values_in_blocks_are_those_of_jax(place, number):
+    arguments = [np.full(C, 0.5, np.float32), *_arguments([(C,)], 70), np.zeros(C, np.float32)]
+    arguments[place].reshape(-1)[C // 2] = number
+    for program in _plain_programs():
+        _agree(program, _plain, arguments)
+
+
+@functools.cache
+def _plain_programs():
+    return [to_onnx(_plain, [(C,), (length, C), (C,)]) for length in (70, "T")]
+
+
+@pytest.mark.parametrize("length", [40, "T"])
+def test_a_running_sum_is_one_operator_without_a_branch(length):
+    def function(x, state):
+        return lax.scan(lambda h, row: (h + row, h), state, x)
+
+    program = to_onnx(function, [(length, C), (C,)])
+    assert [op for op in _operators(program) if op in ("CumSum", "If", "Scan", "Loop")] == ["CumSum"]
+    for number in _NASTY:
+        x, state = _arguments([(C,), (C,)], 40)
+        x[7, 2] = number
+        _agree(program, function, [x, state[0]])
+
+
+@pytest.mark.parametrize("start", [0.0])
+@pytest.mark.parametrize("length", [40, "T"])
+def test_the_remainder_of_a_counter_needs_no_loop(length, start):
+    def function(x):
+        def step(c, row):
+            return c + 1, row * (c % 3).astype(row.dtype)
+
+        return lax.scan(step, jnp.asarray(start), x)
+
+    program = to_onnx(function, [(length, C)])
+    assert not {"If", "Scan", "Loop"} & set(_operators(program))
+    _agree(program, function, _arguments([(C,)], 40))
+
+
 def test_the_report_says_why_a_scan_stays_a_loop():
     program = to_onnx(LOOK_ALIKES["a_state_through_tanh"].function, [(40, C)])
     assert "no value that its steps hand on is linear in itself" in str(program.report())
+
+
+def test_equal_bodies_are_analysed_once_and_each_scan_reads_its_own_operands(monkeypatch):
+    analysed, traced = [], linear_scans._Task.traced
+
+    def counted(task, *given):
+        analysed.append(task)
+        return traced(task, *given)
+
+    monkeypatch.setattr(linear_scans._Task, "traced", counted)
+    decays = [np.full(3, decay, np.float32) for decay in (0.5, 0.25, 0.125)]
+
+    def layer(x, decay):
+        def step(state, row):
+            state = state * decay[:, None] + row[:, None] * row
+            return state, row @ state
+
+        return lax.scan(step, jnp.zeros((3, 3)), x)[1]
+
+    def model(x):
+        return functools.reduce(layer, decays, x)
+
+    x = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float32) / 4
+    program = to_onnx(model, [(64, 3)])
+    assert len(analysed) == 1
+    np.testing.assert_allclose(program(x), model(x), rtol=1e-4, atol=1e-5)

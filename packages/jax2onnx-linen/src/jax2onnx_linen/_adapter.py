@@ -7,13 +7,13 @@ import dataclasses
 import functools
 import inspect
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Adapted, AdaptedStates, Registry, entry_of, errors
+from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, Registry, entry_of, errors
 from jax2onnx_core.jax_types import Function, KeyPath, PyTree
 
 if TYPE_CHECKING:
@@ -72,13 +72,40 @@ def _adapt_bound(module: nn.Module) -> Adapted:
         chosen = _collections(variables, wanted)
 
         def with_states(values: Mapping[str, jax.Array]) -> nn.Module:
-            return unbound.bind(made.fresh(values), rngs=rngs, mutable=union_filters(scope.mutable, chosen))
+            return bound(made.fresh(values), chosen)
 
         return AdaptedStates(_weights(variables, chosen), with_states, lambda copy: _weights(copy.variables, chosen))
 
+    def bound(held: Variables, mutable: Collection[str]) -> nn.Module:
+        return unbound.bind(held, rngs=rngs, mutable=union_filters(scope.mutable, mutable))
+
     owner = type(module).__name__
     owners = {**dict.fromkeys(keys, owner), **{name: made.owners[name] or owner for name in made.weights}}
-    return Adapted(fresh, {**made.weights, **keys}, written=written, around=_advised, owners=owners, states=states)
+    return Adapted(
+        fresh, {**made.weights, **keys}, written=written, around=_advised, owners=owners, states=states,
+        training=lambda wanted: _training(variables, bound, wanted),
+    )  # fmt: skip
+
+
+def _training(
+    variables: Variables, held_by: Callable[[Variables, Collection[str]], Any], wanted: object
+) -> AdaptedTraining | None:
+    """The collection "params" as what is trained, and the other collections, which a call may change.
+
+    Args:
+      variables: all collections.
+      held_by: makes a model of collections and the names of those that are mutable.
+      wanted: what says which parameters are trained: Linen has no terms for that.
+    """
+    if wanted is not None or "params" not in variables:
+        return None
+    others = {name: tree for name, tree in variables.items() if name != "params"}
+    return AdaptedTraining(
+        variables["params"], others,
+        fresh=lambda params, state: held_by({"params": params, **state}, [*others]),
+        read=lambda model: {name: model.variables[name] for name in others},
+        whole=lambda params, state: {"params": params, **state},
+    )  # fmt: skip
 
 
 def _is_unbound(value: object) -> bool:
@@ -141,11 +168,17 @@ def _adapt_call(module: nn.Module, variables: Variables, **options: Any) -> Adap
             )
         return AdaptedStates(
             _weights(variables, chosen),
-            lambda values: _StatefulCall(module, made.fresh(values), {**options, "mutable": chosen}),
+            lambda values: stateful(made.fresh(values), chosen),
             lambda copy: _weights(copy.variables, chosen),
         )
 
-    return dataclasses.replace(made, fresh=fresh, weights={**made.weights, **given}, states=states)
+    def stateful(held: Variables, mutable: Collection[str]) -> _StatefulCall:
+        return _StatefulCall(module, held, {**options, "mutable": [*mutable]})
+
+    return dataclasses.replace(
+        made, fresh=fresh, weights={**made.weights, **given}, states=states,
+        training=lambda wanted: _training(variables, stateful, wanted),
+    )  # fmt: skip
 
 
 class _StatefulCall:

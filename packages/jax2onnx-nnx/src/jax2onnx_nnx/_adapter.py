@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax2onnx_core import Adapted, AdaptedStates, errors
+from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, errors
+from jax2onnx_core.jax_types import PyTree
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -60,7 +61,39 @@ def adapt(module: nnx.Module) -> Adapted:
         owners=_Owners(module, arrays),
         callable_like=module,
         states=states,
+        training=lambda wanted: _training(module, nnx.Param if wanted is None else wanted),
     )
+
+
+def _training(module: nnx.Module, trained: object) -> AdaptedTraining:
+    """The variables that the filter `trained` means, as `nnx.Optimizer` gives them to an optimizer, and the others."""
+    from flax import nnx
+
+    is_trained = _predicate(trained)
+    graph, whole_state = nnx.split(module)
+    parameters, variables = nnx.split_state(whole_state, is_trained, lambda path, leaf: not is_trained(path, leaf))
+    kept = _leaves(variables)
+
+    def fresh(*arrays: PyTree) -> nnx.Module:
+        return nnx.merge(graph, *map(_holding, (parameters, variables), arrays), copy=True)
+
+    def read(copy: nnx.Module) -> PyTree:
+        after = _leaves(nnx.state(copy))
+        return nnx.as_pure(nnx.from_flat_state({path: after[path] for path in kept}))
+
+    def evaluating(copy: nnx.Module) -> nnx.Module:
+        copy.eval()  # type: ignore[no-untyped-call]  # Flax does not annotate it
+        return copy
+
+    def whole(*arrays: PyTree) -> State:
+        return nnx.merge_state(*map(_holding, (parameters, variables), arrays))
+
+    return AdaptedTraining(nnx.as_pure(parameters), nnx.as_pure(variables), fresh, read, evaluating, whole)
+
+
+def _holding(state: State, arrays: PyTree) -> State:
+    """A state with the arrays of another one, which is like it without its variables."""
+    return jax.tree.unflatten(jax.tree.structure(state), jax.tree.leaves(arrays))
 
 
 def adapt_state(state: State) -> Adapted:

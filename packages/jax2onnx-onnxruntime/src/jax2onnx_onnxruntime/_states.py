@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.traversal import needed_by
@@ -114,7 +114,7 @@ class OrtStates:
       source: the model, or its file.
       states: the pairs of inputs and outputs that are states.
       options: the options of the session.
-      beside: another session, whose states of the same names are the same.
+      beside: another session, whose states of the same names are the same; inputs of these names that get no array are these states.
 
     Attributes:
       values: the states by their names, those of `beside` among them.
@@ -133,6 +133,7 @@ class OrtStates:
         self._pairs = list(states)
         self._grows = {pair.input: pair.grows is not None for pair in states}
         self._types = {value.name: value.dtype for value in model.graph.inputs}
+        self._others = [str(value.name) for value in model.graph.inputs if value.name not in self._grows]
         self._results = [o for o in self._model.outputs if o not in {pair.output for pair in states}]
         on_cpu = options.providers is None or list(options.providers) == ["CPUExecutionProvider"]
         self._in_place = {pair.input for pair in states if on_cpu and is_updated_in_place(model, pair)}
@@ -146,6 +147,9 @@ class OrtStates:
         """Run the model; the states move on."""
         binding = self._next_binding(inputs.keys())
         binding.feed(inputs)
+        for name in self._others:
+            if name not in inputs and name in self.values:
+                binding.bind_input(name, self.values[name])
         targets = [self._target(pair.input) for pair in self._pairs]
         for pair, target in zip(self._pairs, targets, strict=True):
             binding.bind_input(pair.input, self.values[pair.input])
@@ -194,6 +198,17 @@ class OrtStates:
         dtype = self._types[state]
         assert dtype is not None, "the inputs of a finished model have types"
         return dtype.numpy()
+
+    def undo(self) -> None:
+        """Put the states back to what they were before the last run."""
+        states = [pair.input for pair in self._pairs]
+        if lost := [state for state in states if state not in self.spare and not self.values[state].is_empty]:
+            raise RuntimeInputError(
+                f"The last run cannot be taken back: the state {lost[0]!r} has no value of before. It was set since, or is updated in its "
+                "own memory."
+            )
+        for state in states:
+            self.values[state], self.spare[state] = self.spare.get(state, self.values[state]), self.values[state]
 
     def read(self, state: str) -> Array:
         """A copy of a state."""

@@ -224,8 +224,29 @@ class CallInterface:
         Raises:
           RuntimeInputError: the arguments differ from those of the export in containers or dtype.
         """
-        found = self.call.leaves(args, kwargs)
+        found = self._leaves(self.call, args, kwargs, [leaf.name for leaf in self.inputs])
         return {leaf.name: self.read(number, found[number]) for number, leaf in enumerate(self.inputs)}
+
+    def step_feeds(
+        self, form: CallForm, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Collection[str]
+    ) -> dict[str, Array]:
+        """The inputs that are no states, by name, for the arguments of a step; like `feeds`."""
+        found = self._leaves(form, args, kwargs, [leaf.name for leaf in self.inputs if leaf.name not in states])
+        return {self.inputs[number].name: self.read(number, leaf) for number, leaf in found.items()}
+
+    def _leaves(
+        self, form: CallForm, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], names: Sequence[str]
+    ) -> Mapping[int, PyTree]:
+        """The arguments at the leaves, by number. What the function calls otherwise may have the name of the model's input."""
+        try:
+            return form.leaves(args, kwargs)
+        except RuntimeInputError as error:
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            if len(given) == len(args) + len(kwargs) and given.keys() == set(names) and _are_arrays(args):
+                return {n: given[leaf.name] for n, leaf in enumerate(self.inputs) if leaf.name in given}
+            if kwargs:
+                raise RuntimeInputError(f"{error} The model's inputs are {', '.join(names) or 'none'}.") from None
+            raise
 
     def named(self, arrays: object) -> dict[str, Array]:
         """The model's inputs for arrays of a call by the names of inputs.
@@ -308,9 +329,7 @@ class CallSteps:
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Mapping[str, tuple[int, ...]]
     ) -> tuple[dict[str, Array], Sizes]:
         """The inputs that are no states, and the sizes of the symbols."""
-        interface = self._interface
-        found = self._form.leaves(args, kwargs)
-        arrays = {interface.inputs[number].name: interface.read(number, leaf) for number, leaf in found.items()}
+        arrays = self._interface.step_feeds(self._form, args, kwargs, states)
         return arrays, self._sizes_of({**states, **{name: array.shape for name, array in arrays.items()}})
 
     def result(self, outputs: Sequence[Array]) -> PyTree:
@@ -318,6 +337,10 @@ class CallSteps:
         types = self._interface.outputs
         numbered = zip(self._form.outputs, outputs, strict=True)
         return self._form.result({number: types[number].returned(x) for number, x in numbered})
+
+
+def _are_arrays(args: Sequence[PyTree]) -> bool:
+    return not any(arg is None or isinstance(arg, (dict, list, tuple)) for arg in args)
 
 
 def remembered(check: SizesOf) -> SizesOf:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Self
@@ -11,7 +13,7 @@ from typing import Self
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError, TargetError
+from jax2onnx_graph.errors import ExportWarning, OptionError, TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.saving.reading import read_model
@@ -70,6 +72,19 @@ class Runtime:
             raise TargetError(f"{self.name} is not installed, so that no model can be run here. {how}")
         return self
 
+    def installed_or_reference(self) -> Runtime:
+        """The runtime itself; where it is not installed but could be, `onnx.reference` in its place, with a warning.
+
+        Raises TargetError where there is none, and, when a model is loaded or run, where `onnx.reference` cannot.
+        """
+        if self.is_installed or not self.requirement:
+            return self.installed()
+        warnings.warn(
+            f"{self.name} is not installed, so that the model runs in onnx.reference, which is slow. "
+            f"`pip install '{self.requirement}'` brings it.", ExportWarning, stacklevel=1,
+        )  # fmt: skip
+        return _ReferenceInstead(self)
+
     def load(self, model: ir.Model | Path) -> LoadedModel:
         """Load a model, or the file of one, to run it.
 
@@ -109,7 +124,8 @@ class Runtime:
           model: the model, or the file of one.
           states: the pairs of inputs and outputs that are states.
           options: how it is to be run.
-          beside: a model that this runtime opened: a state that both have, by its name, is one state.
+          beside: a model that this runtime opened: a state that both have, by its name, is one state, and an input that a run gets no
+            array for is the state of that name.
 
         Raises:
           OptionError: the runtime has no such options.
@@ -215,6 +231,32 @@ class _ReferenceRuntime(Runtime):
 
 
 reference_runtime = _ReferenceRuntime()
+
+
+class _ReferenceInstead(_ReferenceRuntime):
+    """`onnx.reference` in the place of a runtime that is not installed, whose error it gives where it cannot run a model."""
+
+    def __init__(self, missing: Runtime) -> None:
+        self._missing = missing
+
+    def load(self, model: ir.Model | Path) -> LoadedModel:
+        """Load a model to run it. Raises TargetError, also from the loaded model."""
+        with self._wanted():
+            loaded = super().load(model)
+
+        def run(feeds: Mapping[str, Array]) -> list[Array]:
+            with self._wanted():
+                return loaded(feeds)
+
+        return run
+
+    @contextlib.contextmanager
+    def _wanted(self) -> Iterator[None]:
+        try:
+            yield
+        except TargetError as error:
+            error.add_note(f"{self._missing.name} may: `pip install '{self._missing.requirement}'` brings it.")
+            raise
 
 
 def find_runtime(runtimes: Mapping[str, Runtime], target: Target) -> Runtime:

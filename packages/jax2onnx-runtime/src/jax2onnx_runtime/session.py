@@ -132,6 +132,16 @@ class ModelSession:
             self.state.cut_all()
         return outputs
 
+    def undo(self) -> None:
+        """Put the states back to what they were before the last step.
+
+        Raises:
+          RuntimeInputError: there was none, or a state was written over since: set by hand, or updated in its own memory.
+        """
+        with self._lock:
+            self._loaded.undo()
+            self.state.changes += 1
+
     def use_adapter(
         self, source: object, *, rename: Rename | None = None, scale: float = 1.0, partial: bool = False
     ) -> None:
@@ -284,6 +294,6 @@ def open_model(
       TargetError: the runtime is not installed, or cannot load the model.
     """
     return open_session(
-        model, lambda _: open_unstacked(runtime.installed(), file or model, model, options), interface, space,
+        model, lambda _: open_unstacked(runtime.installed_or_reference(), file or model, model, options), interface, space,
         initial=initial, sizes=sizes, adapters=AdapterInputs(model, runtime), held=held,
     )  # fmt: skip

@@ -88,6 +88,10 @@ class StatefulModel(Protocol):
         """The shape of a state."""
         ...
 
+    def undo(self) -> None:
+        """Put the states back to what they were before the last run. Raises RuntimeInputError where one was written over since."""
+        ...
+
 
 def last(array: Array, axis: int, count: int) -> Array:
     """The last `count` entries of an array along an axis, in its memory."""
@@ -101,7 +105,7 @@ class NumpyStates:
       model: the model.
       pairs: its states.
       run: runs it.
-      beside: another model, whose states of the same names are the same.
+      beside: another model, whose states of the same names are the same; inputs of these names that get no array are these states.
 
     Attributes:
       values: the states by their names, those of `beside` among them.
@@ -114,12 +118,15 @@ class NumpyStates:
         self._run = run
         self._outputs = [value.name for value in model.graph.outputs]
         self._input_of = {pair.output: pair.input for pair in pairs}
+        self._inputs = [str(value.name) for value in model.graph.inputs]
+        self._before: Mapping[str, Array] = {}
         self.values: dict[str, Array] = {} if beside is None else beside.values
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """One run of the model."""
-        own = {name: self.values[name] for name in self._input_of.values()}
+        own = {name: self.values[name] for name in self._inputs if name in self.values and name not in inputs}
         named = dict(zip(self._outputs, self._run({**inputs, **own}), strict=True))
+        self._before = {state: own[state] for state in self._input_of.values()}
         self.values.update({state: named[output] for output, state in self._input_of.items()})
         return [array for name, array in named.items() if name not in self._input_of]
 
@@ -142,3 +149,7 @@ class NumpyStates:
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
         return tuple(self.values[state].shape)
+
+    def undo(self) -> None:
+        """Put the states back to what they were before the last run."""
+        self.values.update(self._before)

@@ -311,6 +311,10 @@ class StackedStates:
         else:
             self.write(state, change(self._joined(part)))
 
+    def undo(self) -> None:
+        """Put the states back to what they were before the last run."""
+        self.inner.undo()
+
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
         return self._shape(self._stacks.get(state, state))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
+from jax2onnx_graph.legalise.kernels import operator_key
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import all_nodes, place_of
@@ -30,6 +30,7 @@ class RefusalsPass(ir.passes.InPlacePass):
     2. Operators that are not in the table, or not with their element types.
     3. Attributes, ranks and operands that its last column excludes.
     4. Tensors of more than eight axes.
+    5. Tensors of uint8 between operators.
     """
 
     def __init__(self, target: Target, version: str) -> None:
@@ -58,23 +59,24 @@ def problems(model: ir.Model, version: str) -> Iterator[str]:
         for value in values:
             if value.dtype is not None and value.dtype not in _INTERFACE:
                 yield f"The {what} {value.name!r} is {value.dtype.numpy()}, which TensorRT does not have."
-    opset, table, known = opset_of(model), legalisation(version).table, operators(version)
+    opset = opset_of(model)
     for node in all_nodes(model):
-        if node.domain:
-            yield f"{node.domain}.{node.op_type}, an operator that is not of the standard ({place_of(node)})"
-            continue
-        axes = max(
-            (len(dims_of(value) or ()) for value in (*node.inputs, *node.outputs) if value is not None), default=0
-        )
-        if axes > _MOST_AXES:
-            yield f"{node.op_type} of {axes} axes; there are at most {_MOST_AXES} ({place_of(node)})"
-        if node.op_type not in known:
-            yield f"{node.op_type} ({place_of(node)})"
-            continue
-        yield from (f"{node.op_type} with {what} ({place_of(node)})" for what in violations(node))
-        key = operator_key(node)
-        found = signature(key, opset)
-        for variable, dtype in {} if found is None else bindings(node, found).items():
-            native = table.types(key, variable, opset)
-            if native is not None and dtype not in native:
-                yield f"{key} of {dtype.numpy()} ({place_of(node)})"
+        yield from (f"{problem} ({place_of(node)})" for problem in _of_node(node, opset, version))
+
+
+def _of_node(node: ir.Node, opset: int, version: str) -> Iterator[str]:
+    """What the table does not have of a node."""
+    if node.domain:
+        yield f"{node.domain}.{node.op_type}, an operator that is not of the standard"
+        return
+    axes = max((len(dims_of(value) or ()) for value in (*node.inputs, *node.outputs) if value is not None), default=0)
+    if axes > _MOST_AXES:
+        yield f"{node.op_type} of {axes} axes; there are at most {_MOST_AXES}"
+    if any(value.dtype == ir.DataType.UINT8 and value.uses() for value in node.outputs):
+        yield f"{node.op_type} whose uint8 result is read by another operator"
+    if node.op_type not in operators(version):
+        yield node.op_type
+        return
+    yield from (f"{node.op_type} with {what}" for what in violations(node))
+    lacking = legalisation(version).table.lacks(node, opset)
+    yield from (f"{operator_key(node)} of {dtype.numpy()}" for dtype in lacking)

@@ -18,6 +18,7 @@ __all__ = ["has_other_form", "violations"]
 Restriction = Callable[[ir.Node], Iterator[str]]
 
 _LARGEST_K = 3839
+_HEADS = range(16, 257, 8)
 _RESIZE_MODES = {
     "mode": ("nearest", "linear"),
     "coordinate_transformation_mode": ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners"),
@@ -33,7 +34,7 @@ def violations(node: ir.Node) -> Iterator[str]:
 
 def has_other_form(node: ir.Node) -> bool:
     """Whether a node has attributes that TensorRT lacks, while the operators that define it have the same meaning."""
-    return node.op_type == "Attention" and not node.domain and any(_capped_or_with_past(node))
+    return node.op_type == "Attention" and not node.domain and any((*_capped_or_with_past(node), *_head_sizes(node)))
 
 
 def _capped_or_with_past(node: ir.Node) -> Iterator[str]:
@@ -45,6 +46,22 @@ def _capped_or_with_past(node: ir.Node) -> Iterator[str]:
         yield "past keys and values, or their number"
     if any(value.name and value.uses() for value in node.outputs[1:]):
         yield "present keys and values, or scores, as results"
+
+
+def _head_sizes(node: ir.Node) -> Iterator[str]:
+    """Its kernels are for heads of 16, 24, 32, … 256 features, and values of as many as keys."""
+    heads = [node.attributes.get_int(name, 1) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
+    sizes = {_features(value, count) for value, count in zip(node.inputs[:3], heads, strict=True)}
+    (size, *others) = sizes
+    if others or size not in _HEADS:
+        yield f"heads of {', '.join(map(str, sizes))} features"
+
+
+def _features(value: ir.Value | None, heads: int) -> int | None:
+    """The number of features of a head; None where it is symbolic."""
+    dims = (None if value is None else dims_of(value)) or (None,)
+    size = dims[-1]
+    return None if not isinstance(size, int) else size if len(dims) == 4 else size // heads
 
 
 def _of_four_axes(node: ir.Node) -> Iterator[str]:
@@ -158,6 +175,31 @@ def _same_rank(node: ir.Node) -> Iterator[str]:
         yield "branches whose results differ in their number of axes"
 
 
+def _without_branches_of_symbolic_sizes(node: ir.Node) -> Iterator[str]:
+    """Branches in branches."""
+    is_static = all(isinstance(size, int) for value in node.outputs for size in dims_of(value) or ("?",))
+    if not is_static and any(inner.op_type == "If" for branch in subgraphs(node) for inner in branch):
+        yield "a branch in a branch, with results of symbolic sizes"
+
+
+def _strided_or_dilated(node: ir.Node) -> Iterator[str]:
+    strides, dilations = (set(node.attributes.get_ints(name, ()) or (1,)) for name in ("strides", "dilations"))
+    if strides != {1} and dilations != {1}:
+        yield "both strides and dilations"
+
+
+def _space(node: ir.Node) -> Iterator[str]:
+    dims = dims_of(node.inputs[0])
+    if dims is not None and len(dims) > 5:
+        yield f"{len(dims) - 2} axes in space; it goes over up to three"
+
+
+def _filter_of_known_channels(node: ir.Node) -> Iterator[str]:
+    dims = dims_of(node.inputs[1])
+    if dims is not None and len(dims) > 1 and not isinstance(dims[1], int):
+        yield "a filter whose number of channels is symbolic"
+
+
 def _stacked(node: ir.Node) -> Iterator[str]:
     """Stacked results of a loop of unknown length."""
     body = node.attributes["body"].as_graph()
@@ -174,16 +216,18 @@ _RECURRENT = (_same_both_ways, _without("layout"))
 _POOL = (_two_or_three_axes, _undilated, _one_result)
 
 _RESTRICTIONS: Mapping[str, tuple[Restriction, ...]] = {
-    "Attention": (_capped_or_with_past, _of_four_axes),
+    "Attention": (_capped_or_with_past, _head_sizes, _of_four_axes),
     "AveragePool": _POOL,
     "BatchNormalization": (_without("training_mode"), _one_result),
+    "Conv": (_space, _filter_of_known_channels),
+    "ConvTranspose": (_space, _strided_or_dilated),
     "CumSum": (_constant(1, "axes"),),
     "DequantizeLinear": (_zero_point,),
     "EyeLike": (_static_operand,),
     "GRU": _RECURRENT,
     "GridSample": (_plain_grid,),
     "Hardmax": (_static_axis,),
-    "If": (_same_rank,),
+    "If": (_same_rank, _without_branches_of_symbolic_sizes),
     "LSTM": (*_RECURRENT, _without("input_forget")),
     "LayerNormalization": (_one_result,),
     "Loop": (_stacked,),
@@ -195,6 +239,7 @@ _RESTRICTIONS: Mapping[str, tuple[Restriction, ...]] = {
     **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
                      "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"), _AXES),
     "Resize": (_resize,),
+    "Split": (_constant(1, "sizes"),),
     "TensorScatter": (_scattered_in_place,),
     "TopK": (_top_k,),
 }  # fmt: skip

@@ -64,21 +64,76 @@ def _cumulative_sum(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value 
     return b.op("ReduceSum", kept, b.ints([place + 1]), keepdims=0, dims=b.dims(node.outputs[0]))
 
 
-def _scatter_nd(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
-    """ScatterElements into the rows of a matrix: the axes that are indexed become one, and so do the others."""
+def _scatter_elements(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
+    """Each place with the updates whose index is its own; None where the indices leave out a part of the other axes."""
+    data, indices, updates = _operands(node)
+    dims, given = b.dims(data), b.dims(indices)
+    if dims is None or given is None:
+        return None
+    axis = node.attributes.get_int("axis", 0) % len(dims)
+    if any(i != axis and one != other for i, (one, other) in enumerate(zip(dims, given, strict=True))):
+        return None
+    size = b.op("Shape", data, start=axis, end=axis + 1)
+    indices = b.op("Cast", indices, to=int(T.INT64)) if indices.dtype != T.INT64 else indices
+    places = b.op("Where", b.op("Less", indices, b.constant(0, np.int64)), b.op("Add", indices, size), indices)
+    found = _accumulated(
+        b, (data, places, updates), len(dims), axis, node.attributes.get_string("reduction", "none"), dtype
+    )
+    found.shape = node.outputs[0].shape
+    return found
+
+
+def _scatter_nd(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
+    """Each row of a matrix with the updates whose index is its own: the axes that are indexed become one, and so do the others."""
     data, indices, updates = _operands(node)
     depth, rank = (dims_of(indices) or (None,))[-1], len(dims_of(data) or ())
     if not isinstance(depth, int) or not rank or depth == 0:
         return None
     rows, size = _product(b, data, 0, depth), _product(b, data, depth, rank)
     count = _product(b, indices, 0, len(dims_of(indices) or ()) - 1)
-    shape = b.op("Concat", count, size, axis=0)
     row = b.op("Reshape", _row(b, data, indices, depth), b.op("Concat", count, b.ints([1]), axis=0))
-    scattered = b.op(
-        "ScatterElements", b.op("Reshape", data, b.op("Concat", rows, size, axis=0)), b.op("Expand", row, shape),
-        b.op("Reshape", updates, shape), axis=0, reduction=node.attributes.get_string("reduction", "none"),
-    )  # fmt: skip
-    return b.op("Reshape", scattered, b.op("Shape", data), dims=b.dims(node.outputs[0]))
+    matrix = b.op("Reshape", data, b.op("Concat", rows, size, axis=0))
+    updates = b.op("Reshape", updates, b.op("Concat", count, size, axis=0))
+    found = _accumulated(b, (matrix, row, updates), 2, 0, node.attributes.get_string("reduction", "none"), dtype)
+    return b.op("Reshape", found, b.op("Shape", data), dims=b.dims(node.outputs[0]))
+
+
+def _accumulated(
+    b: GraphBuilder,
+    operands: tuple[ir.Value, ir.Value, ir.Value],
+    rank: int,
+    axis: int,
+    reduction: str,
+    dtype: ir.DataType,
+) -> ir.Value:
+    """The data with the updates taken in: all updates for all places at once, of which the others count for nothing."""
+    data, places, updates = operands
+    size = b.op("Squeeze", b.op("Shape", data, start=axis, end=axis + 1), b.ints([0]))
+    every = b.op("Range", b.constant(0, np.int64), size, b.constant(1, np.int64))
+    every = b.op("Unsqueeze", every, b.ints(range(1, rank - axis + 1)))
+    hit = b.op("Equal", b.op("Unsqueeze", places, b.ints([axis])), every)
+    join, reduce = _REDUCTIONS[reduction]
+    counted = b.op("Where", hit, b.op("Unsqueeze", updates, b.ints([axis])), _neutral(b, reduction, dtype))
+    return b.op(join, data, b.op(reduce, counted, b.ints([axis + 1]), keepdims=0))
+
+
+_REDUCTIONS = {
+    "add": ("Add", "ReduceSum"),
+    "mul": ("Mul", "ReduceProd"),
+    "max": ("Max", "ReduceMax"),
+    "min": ("Min", "ReduceMin"),
+}
+
+
+def _neutral(b: GraphBuilder, reduction: str, dtype: ir.DataType) -> ir.Value:
+    """The number that counts for nothing in a reduction."""
+    number = dtype.numpy()
+    if reduction in ("add", "mul"):
+        return b.constant(int(reduction == "mul"), number)
+    if dtype.is_floating_point():
+        return b.constant(-np.inf if reduction == "max" else np.inf, number)
+    info = np.iinfo(number)
+    return b.constant(info.min if reduction == "max" else info.max, number)
 
 
 def _row(b: GraphBuilder, data: ir.Value, indices: ir.Value, depth: int) -> ir.Value:
@@ -102,6 +157,7 @@ def _product(b: GraphBuilder, value: ir.Value, start: int, end: int) -> ir.Value
 
 
 _INTEGERS = (T.INT32, T.INT64)
+_NUMBERS = (*_INTEGERS, T.FLOAT, T.FLOAT16, T.BFLOAT16)
 
 #: Operators, what writes them with others, and for which element types.
 REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
@@ -110,5 +166,6 @@ REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "CumSum": (_cumulative_sum, _INTEGERS),
     "Equal": (_equal, (T.BOOL,)),
     "MatMul": (summed_products, _INTEGERS),
-    **dict.fromkeys((f"ScatterND_{reduction}" for reduction in REDUCTIONS), (_scatter_nd, (*_INTEGERS, T.FLOAT, T.FLOAT16, T.BFLOAT16))),
+    **dict.fromkeys((f"ScatterElements_{reduction}" for reduction in REDUCTIONS), (_scatter_elements, _NUMBERS)),
+    **dict.fromkeys((f"ScatterND_{reduction}" for reduction in REDUCTIONS), (_scatter_nd, _NUMBERS)),
 }  # fmt: skip

@@ -5,11 +5,11 @@ The tables are those of https://github.com/onnx/onnx-tensorrt/blob/main/docs/ope
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import onnx
 from jax2onnx_graph.arrays import Dtype
@@ -32,44 +32,46 @@ _SCALED = {"QuantizeLinear", "DequantizeLinear"}
 _INEXACT = {"LogSoftmax", "ReduceLogSumExp"}
 """The parser makes Log(Softmax) and Log(ReduceSum(Exp)) of these, which are infinite where the exponential is not a number of the type."""
 
-_REDUCING_SCATTERS = (10, 0)
-"""The release from which on ScatterElements has reductions; ScatterND has none."""
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """What a version of TensorRT reads: opsets, the format of files, and operators → short names of their main operand's element types."""
+
+    opsets: range
+    ir_version: int
+    operators: Mapping[str, str]
 
 
 @functools.cache
-def _data() -> Mapping[str, Any]:
-    data: dict[str, Any] = json.loads(
-        importlib.resources.files("jax2onnx_tensorrt").joinpath("operators.json").read_text(encoding="utf-8")
-    )
-    versions: dict[str, Any] = data["versions"]
-    return versions
+def _tables() -> Mapping[str, _Table]:
+    data = json.loads(importlib.resources.files("jax2onnx_tensorrt").joinpath("operators.json").read_text("utf-8"))
+    return {
+        version: _Table(
+            range(_FIRST_OPSET, entry["opsets"][1] + 1), entry["ir_version"],
+            {operator: types for types, names in entry["operators"].items() for operator in names.split()},
+        )
+        for version, entry in data["versions"].items()
+    }  # fmt: skip
 
 
 def versions() -> Sequence[str]:
     """The versions of TensorRT whose table is known, oldest first."""
-    return tuple(_data())
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")[:2]))
+    return tuple(_tables())
 
 
 def opsets(version: str) -> range:
     """The versions of the standard operators that a version reads and models are made for."""
-    return range(_FIRST_OPSET, _data()[version]["opsets"][1] + 1)
+    return _tables()[version].opsets
 
 
 def ir_version(version: str) -> int:
     """The version of the file format that came with the newest opset that a version reads."""
-    number: int = _data()[version]["ir_version"]
-    return number
+    return _tables()[version].ir_version
 
 
-@functools.cache
 def operators(version: str) -> Mapping[str, str]:
     """The short names of the element types of each operator's main operand."""
-    table: Mapping[str, str] = _data()[version]["operators"]
-    return {operator: types for types, names in table.items() for operator in names.split()}
+    return _tables()[version].operators
 
 
 @functools.cache
@@ -78,8 +80,7 @@ def legalisation(version: str) -> Legalisation:
     known = operators(version)
     kernels = {key: _kernel(key, known.get(key, ""), opsets(version)) for key in _standard()}
     for operator in ("ScatterElements", "ScatterND"):
-        types = known[operator] if operator == "ScatterElements" and _numbers(version) >= _REDUCING_SCATTERS else ""
-        kernels |= {key: _kernel(key, types, opsets(version)) for key in (f"{operator}_{r}" for r in REDUCTIONS)}
+        kernels |= {key: _kernel(key, "", opsets(version)) for key in (f"{operator}_{r}" for r in REDUCTIONS)}
     return Legalisation(KernelTable(kernels), REWRITES)
 
 
@@ -105,6 +106,4 @@ def supports(op_type: str, dtype: Dtype, opset: int, version: str) -> bool:
     """Whether TensorRT computes an operator at an element type, or other operators that it has stand for it."""
     if opset not in opsets(version) or op_type in _INEXACT:
         return False
-    # Sums into places are written with ScatterElements.
-    key = op_type.replace("ScatterND_", "ScatterElements_")
-    return legalisation(version).supports(key, dtype, opset)
+    return legalisation(version).supports(op_type, dtype, opset)

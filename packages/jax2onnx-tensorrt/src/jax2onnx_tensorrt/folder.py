@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_runtime.feeds import symbol_space
@@ -30,7 +32,7 @@ _SHELL = (
 
 def write_folder(
     program: Program, folder: str | os.PathLike[str], profiles: Mapping[str, Mapping[str, tuple[int, int, int]]],
-    variants: Mapping[str, Mapping[str, int]], *, fp16: bool = False,
+    variants: Mapping[str, Mapping[str, int]], *, fp16: bool = False, build: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Write the folder of `jax2onnx_tensorrt.writer.TensorRtFolder`.
 
@@ -40,6 +42,7 @@ def write_folder(
       profiles: name → symbol → (least, usual, largest), of the dynamic model.
       variants: name → symbol → size, of static models.
       fp16: whether TensorRT may compute in float16.
+      build: whether the engines are built here, too, in a process of their own; TensorRT or TensorRT for RTX has to be installed.
 
     Returns:
       The files that were written.
@@ -57,6 +60,8 @@ def write_folder(
             written += program.save_variants(part, **variants)
             engines |= {name: _static(part / f"{name}.onnx", sizes) for name, sizes in variants.items()}
         written += _write_scripts(part, engines, fp16=fp16)
+        if build:
+            _build(part)
         names = sorted(path.name for path in part.iterdir())
     return [Path(folder) / name for name in names]
 
@@ -82,6 +87,14 @@ def _write_scripts(part: Path, engines: Mapping[str, EngineProfiles], *, fp16: b
         (part / name).write_text(text, encoding="utf-8")
     (part / "trtexec.sh").chmod(0o755)
     return [part / name for name in texts]
+
+
+def _build(part: Path) -> None:
+    """Run the script that builds the engines; the builder may end its process."""
+    found = subprocess.run([sys.executable, "build_engine.py"], cwd=part, capture_output=True, text=True, check=False)
+    if found.returncode:
+        reason = found.stderr.strip() or f"the process of the builder ended with {found.returncode}"
+        raise TargetError(f"No engine was built: {reason}")
 
 
 def _entry(name: str, profiles: EngineProfiles, *, fp16: bool) -> dict[str, object]:

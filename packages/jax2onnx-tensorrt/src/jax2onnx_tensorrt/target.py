@@ -14,7 +14,7 @@ from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 __all__ = ["TensorRt"]
 
 _NEWEST = "10.15"
-_PREFERRED = (Form.ATTENTION_4D, Form.GELU_BY_QUOTIENT)
+_PREFERRED = (Form.ATTENTION_4D, Form.GELU_BY_QUOTIENT, Form.RARE_ALWAYS)
 
 
 class TensorRt(Target):
@@ -73,19 +73,22 @@ class TensorRt(Target):
         return (op_type, kept) != ("Attention", "softcap_mask")
 
     def prefers(self, *forms: Form) -> Form:
-        """Forms of the operators that the tables list and TensorRT fuses; else the first."""
+        """Forms of the operators that the tables list and TensorRT fuses, and none with a branch on data; else the first."""
         return next((form for form in _PREFERRED if form in forms), forms[0])
 
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: attention, pooling, element types, and the refusal of operators that the table lacks."""
+        from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
+
         from jax2onnx_tensorrt._attention import AttentionPass
+        from jax2onnx_tensorrt._axes import AxesPass
         from jax2onnx_tensorrt._legalise import LegalisePass
-        from jax2onnx_tensorrt._pools import PoolsPass
         from jax2onnx_tensorrt._refusals import RefusalsPass
+        from jax2onnx_tensorrt._scans import ScansPass
 
         version = self._version
         return (
-            AttentionPass, PoolsPass, partial(LegalisePass, version=version), partial(RefusalsPass, version=version),
+            AttentionPass, AxesPass, ScansPass, partial(LegalisePass, version=version), FoldCasts, partial(RefusalsPass, version=version),
         )  # fmt: skip
 
     def limitations(self) -> Sequence[Limitation]:

@@ -23,6 +23,7 @@ class TensorRtFolder:
     * `NAME.onnx`: a static model of each variant, all of which share their weights;
     * `trtexec.sh`: a command for each engine;
     * `build_engine.py`: the same by TensorRT's Python API;
+    * `NAME.engine`: the engines, where `build` is asked for;
     * `profiles.json`: the engines with their profiles, by symbols and by shapes, and options of ONNX Runtime's TensorRT provider.
     """
 
@@ -31,6 +32,7 @@ class TensorRtFolder:
         FolderOption("profile", str, "An optimisation profile of the dynamic model; repeat it for several, which must not overlap.", is_list=True,
                      metavar="NAME:SYMBOL=MIN..OPT..MAX,…"),
         FolderOption("fp16", bool, "Let TensorRT (up to version 10) compute in float16."),
+        FolderOption("build", bool, "Build the engines here, where TensorRT, or TensorRT for RTX without a GPU, is installed."),
         FolderOption("variant", str, "A static model of fixed sizes, with an engine of its own.", is_list=True, metavar="NAME:SYMBOL=N,…"),
     )  # fmt: skip
 
@@ -40,7 +42,7 @@ class TensorRtFolder:
         Args:
           program: the program; one with its function if there are variants.
           folder: the folder, which does not exist or is empty.
-          **options: `profile` and `variant`, texts such as "step:T=1,S=0..1370..1370", and `fp16`.
+          **options: `profile` and `variant`, texts such as "step:T=1,S=0..1370..1370", `fp16`, and `build`.
 
         Returns:
           The files that were written.
@@ -49,12 +51,14 @@ class TensorRtFolder:
           OptionError: an option is wrong.
           SymbolError: a profile or a variant has sizes that are not possible.
           SaveError: the folder exists, or writing failed.
+          TargetError: an engine cannot be built here.
         """
         from jax2onnx_tensorrt.folder import write_folder
 
         profiles = _named("profile", options.pop("profile", ()))
         variants = _named("variant", options.pop("variant", ()))
         fp16 = bool(options.pop("fp16", False))
+        build = bool(options.pop("build", False))
         if options:
             raise OptionError(f"A folder for TensorRT has no option {min(options)}.")
         for name, sizes in variants.items():
@@ -62,7 +66,7 @@ class TensorRtFolder:
                 if len(set(three)) > 1:
                     raise OptionError(f"The variant {name!r} is static: give {symbol} one size.")
         static = {name: {symbol: three[0] for symbol, three in sizes.items()} for name, sizes in variants.items()}
-        return write_folder(program, folder, profiles, static, fp16=fp16)
+        return write_folder(program, folder, profiles, static, fp16=fp16, build=build)
 
 
 #: What the entry point names.

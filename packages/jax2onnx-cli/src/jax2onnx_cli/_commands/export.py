@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli._exporting import Request, default_output, export, export_options, read_numbers
+from jax2onnx_cli._exporting import Request, default_output, export, export_options, outcome_text, read_numbers
 from jax2onnx_cli._folders import Folder, FolderCommand
 from jax2onnx_cli._terminal import BadInput, Result, Terminal
 
 if TYPE_CHECKING:
     from jax2onnx_core import OnnxProgram
     from jax2onnx_runtime.quantization import Mode
-    from jax2onnx_runtime.verification import Verification
 
 __all__ = ["command"]
 
@@ -96,7 +95,10 @@ def command(
         "model": summarize(program.model).as_dict(),
         "largest_difference": found if found is not None and found.is_known else None,
     }
-    return Result(f"{program!r}\n{_text(found, quantize)}written to {', '.join(map(str, files))}", data)
+    return Result(
+        f"{program!r}\n{outcome_text(found, is_quantized=quantize is not None)}written to {', '.join(map(str, files))}",
+        data,
+    )
 
 
 def _write(
@@ -115,17 +117,3 @@ def _variants(texts: Sequence[str]) -> dict[str, Mapping[str, int]]:
     """The sizes of each variant, by its name."""
     pairs = [text.partition(":") for text in texts]
     return {name.strip(): read_numbers("--variant", [sizes]) for name, _, sizes in pairs}
-
-
-def _text(found: Verification | None, quantize: Mode | None) -> str:
-    """The result of a comparison as text."""
-    if found is None:
-        return ""
-    if quantize is not None:
-        return f"{found}\n"
-    text = (
-        f"equal to JAX; the largest difference is {found:.3g}"
-        if found.is_known
-        else "It is not known whether this is equal to JAX."
-    )
-    return "\n".join([text, *found.notes, ""])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from jax2onnx_cli._exporting import Request, default_output, export, export_options
+from jax2onnx_cli._exporting import Request, default_output, export, export_options, outcome_text
 from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
 
 __all__ = ["command"]
@@ -37,14 +37,16 @@ def command(terminal: Terminal, *, request: Request, output: Path | None, verify
     path = default_output(request, output, ".html")
     with terminal.working(f"exporting {request.subject}"):
         program = export(request, provenance=True)
+    found = None
     if verify:
         with terminal.working("verifying"):
-            program.verify()
+            found = program.verify()
     if profile:
         with terminal.working("measuring"):
             program.profile()
     program.save_report(path)
-    return Result(f"{program!r}\nwritten to {path}", {"file": str(path)})
+    data = {"file": str(path), "largest_difference": found if found is not None and found.is_known else None}
+    return Result(f"{program!r}\n{outcome_text(found)}written to {path}", data)
 
 
 def _report_on_file(file: Path, request: Request, output: Path | None, *, measured: bool) -> Result:

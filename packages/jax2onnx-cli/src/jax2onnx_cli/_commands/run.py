@@ -62,7 +62,7 @@ def command(
     feeds = feeds_of(model, given, sizes=read_numbers("--sizes", sizes), seed=seed if random else None)
     with terminal.working(f"running {file}"):
         name, runtime = runtime_of(target)
-        results = runtime.installed().load(file)(feeds)
+        results = runtime.installed_or_reference().load(file)(feeds)
     outputs = {str(value.name): array for value, array in zip(model.graph.outputs, results, strict=True)}
     lines = [f"{name}: {shown(array)}" for name, array in outputs.items()]
     if output is not None:

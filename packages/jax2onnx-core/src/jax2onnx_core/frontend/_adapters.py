@@ -101,9 +101,24 @@ class AdaptedCallable:
         Args:
           weights: arrays for the absent weights, by name.
           states: arrays for the selected states, by path.
+
+        Raises:
+          OptionError: it is no callable, but holds what adapters know: a model's state, a pair in another order.
         """
         copies = Copies(weights, states, self._absent_paths, self._stateful)
-        return FreshCallable(self._make(copies), copies, tuple(self.states), self._containers)
+        fn = self._make(copies)
+        if not callable(fn):
+            raise OptionError(
+                f"to_onnx needs a callable, not {_kind(self.called)}. It is the model that is exported, not its state or variables "
+                "alone; where it takes both as a pair, the model stands first."
+            )
+        return FreshCallable(fn, copies, tuple(self.states), self._containers)
+
+
+def _kind(value: object) -> str:
+    """The type of a value, with those of the elements of a tuple."""
+    kinds = f" ({', '.join(type(item).__name__ for item in value)})" if isinstance(value, tuple) else ""
+    return f"{type(value).__name__}{kinds}"
 
 
 class FreshCallable:

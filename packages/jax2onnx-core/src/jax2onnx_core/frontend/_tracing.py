@@ -17,6 +17,7 @@ from jax2onnx_core.frontend._checkified import error_part_name, with_numbered_ch
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend._one_device import on_one_device
+from jax2onnx_core.frontend._printing import printing_lines
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
@@ -54,6 +55,7 @@ class Traced:
       undecided: the comparisons of dimensions that the trace took for false without knowing → the user's lines.
       lookups: the dimensions that were looked up in dicts and sets, which took them for no key → the user's lines.
       required: the constraints under which the sizes that the trace took for equal are → the user's lines.
+      printing: the user's lines that print, which a model cannot.
       declined: the operations that calls were not traced as, with the reason: something that they use was changed.
       snapshots: the numbers of the constants that are NumPy arrays.
     """
@@ -68,6 +70,7 @@ class Traced:
     undecided: Mapping[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
     lookups: Mapping[Dim, str] = dataclasses.field(default_factory=dict)
     required: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    printing: Sequence[str] = ()
     declined: Sequence[tuple[str, str]] = ()
     snapshots: ArraySnapshots = dataclasses.field(default_factory=ArraySnapshots)
 
@@ -135,7 +138,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
     return Traced(
         jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
-        required=fitting_reshapes(jaxpr, inputs.symbols), declined=declined,
+        required=fitting_reshapes(jaxpr, inputs.symbols), printing=printing_lines(jaxpr), declined=declined,
     )  # fmt: skip
 
 
@@ -249,6 +252,12 @@ def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
             f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
             "one name."
         )
+    elif not symbols and is_about_shapes and not isinstance(error, tuple(_NEEDS_VALUE)):
+        given = ", ".join(
+            f"{name} {aval.dtype}[{', '.join(map(inputs.symbols.label, aval.shape))}]"
+            for name, aval in zip(inputs.names, inputs.avals, strict=True)
+        )
+        error.add_note(f"The inputs are {given}. It is at {place_of(error, place)}")
     elif symbols and not multiples and _MEETING.search(text):
         error.add_note(
             f"{symbols[0]} may have any size, so it fits no number: give the dimension of the input as a number if it always has that size. "

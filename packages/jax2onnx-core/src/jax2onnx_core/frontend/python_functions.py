@@ -25,7 +25,7 @@ class Dispatching(Protocol):
 
 
 def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str, object]) -> list[str]:
-    """The names of the parameters that positional arguments are bound to.
+    """The names of the parameters that positional arguments are bound to; "x" for a single one that is bound to `*args`.
 
     Args:
       fn: the callable.
@@ -53,7 +53,8 @@ def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str,
     names: list[str] = []
     for parameter, value in bound.arguments.items():
         if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
-            names += [f"{parameter}_{i}" for i in range(len(value))]
+            is_only_one = len(value) == count == 1 and "x" not in kwargs
+            names += ["x"] if is_only_one else [f"{parameter}_{i}" for i in range(len(value))]
         elif parameter not in kwargs and len(names) < count:
             names.append(parameter)
     return names

@@ -18,6 +18,7 @@ from jax2onnx_graph.targets import Target
 
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.lowering._constants import ConstantPool
+from jax2onnx_core.lowering._findings import Findings
 from jax2onnx_core.lowering.definitions import Definition
 
 __all__ = ["DimNotation", "ModelState"]
@@ -49,6 +50,7 @@ class ModelState:
       notation: how dimensions are read and shown.
       inline_functions: whether the bodies of functions stand in the place of their calls.
       names: the names that are taken.
+      findings: what rules found of operations, once for all that are equal.
       positive: for each label of a dimension, whether the dimension is at least 1 for all values of its symbols.
 
     `weight_names` has the names of weights by their `array_identity`; `physical` makes the array of a tensor from a weight.
@@ -61,6 +63,7 @@ class ModelState:
         self.opset, self.target, self.notation = opset, target, notation
         self.inline_functions = inline_functions
         self.names = Names()
+        self.findings = Findings()
         self.positive: dict[str, bool] = {}
         self._pool = ConstantPool(self.names)
         self._dims: dict[Value, Dims] = {}

@@ -144,6 +144,16 @@ class Context(ScopeBuilder):
         """
         return attempt(form, lambda error: self._engine.declined(self, f"{name} failed: {error}"))
 
+    def once(self, find: Callable[[], _Made], name: str, *given: object) -> _Made:
+        """The result of an analysis, or why it declines, which is made once in a model for equal operations.
+
+        Args:
+          find: makes it of what is `given` and of the target alone; it emits no nodes.
+          name: tells it from other analyses.
+          given: the jaxprs, avals and parameters that it depends on; jaxprs that compute the same at the same lines are equal.
+        """
+        return self._state.findings.once(find, name, given)
+
     # -- nested computations -----------------------------------------------------------------------
 
     def inline(self, jaxpr: Jaxpr, *operands: Value) -> tuple[Value, ...]:

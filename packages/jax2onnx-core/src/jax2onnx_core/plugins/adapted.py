@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["Adapted", "AdaptedStates", "Adapter", "entry_of", "imported_class"]
+from jax2onnx_core.jax_types import PyTree
+
+__all__ = ["Adapted", "AdaptedStates", "AdaptedTraining", "Adapter", "entry_of", "imported_class"]
 
 T = TypeVar("T")
 
@@ -37,6 +39,27 @@ class AdaptedStates:
 
 
 @dataclasses.dataclass(frozen=True)
+class AdaptedTraining:
+    """A model object as the parameters that are trained and its other arrays, each a pytree in the framework's own form.
+
+    Args:
+      parameters: those that an optimizer changes.
+      variables: the other arrays, some of which a call may change: statistics, random streams.
+      fresh: called inside the trace with parameters and variables: an object that holds them, for one call.
+      read: called with it after it was used: the variables as it holds them now.
+      evaluating: called with an object of `fresh`: one that is used as at inference; None where arguments of its calls say how it is used.
+      whole: called with parameters and variables: the form in which the framework takes both back.
+    """
+
+    parameters: PyTree
+    variables: PyTree
+    fresh: Callable[[PyTree, PyTree], PyTree]
+    read: Callable[[PyTree], PyTree]
+    evaluating: Callable[[PyTree], PyTree] | None = None
+    whole: Callable[[PyTree, PyTree], PyTree] = lambda parameters, variables: (parameters, variables)
+
+
+@dataclasses.dataclass(frozen=True)
 class Adapted:
     """A model object taken apart by an adapter.
 
@@ -55,6 +78,8 @@ class Adapted:
         be made to know them.
       states: called with what `to_onnx(..., states=…)` was given, in the framework's own terms: a class of variables, the
         name of a collection, a predicate; the states that it means, None where it means nothing here.
+      training: called with what says which parameters are trained, in the framework's own terms, None for its usual ones; None
+        where this means nothing here.
     """
 
     fresh: Callable[[Mapping[str, Any]], Any]
@@ -65,6 +90,7 @@ class Adapted:
     owners: Mapping[str, str] = dataclasses.field(default_factory=dict)
     callable_like: Callable[..., Any] | None = None
     states: Callable[[Any], AdaptedStates | None] = lambda _: None
+    training: Callable[[object], AdaptedTraining | None] = lambda _: None
 
     def at(self, place: str) -> Adapted:
         """The same object found at a place of another one: all paths begin with the place ("encoder")."""

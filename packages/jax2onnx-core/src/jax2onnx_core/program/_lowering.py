@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import jax
 from jax2onnx_graph import ir
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
 from jax2onnx_graph.facts.dims import Dims, SpecializedDim
@@ -66,6 +67,7 @@ class LoweringOptions:
       output_names: the own names of outputs → those that the user gave instead.
       output_layouts: the layouts of the outputs that the user gave, if any.
       states: the pairs of inputs and outputs, by their default names, that are states.
+      first_states: the arrays that were given for states, or that models hold, by the names of inputs.
     """
 
     fn: Function
@@ -80,6 +82,7 @@ class LoweringOptions:
     output_names: Mapping[str, str]
     output_layouts: GivenLayouts | None
     states: Sequence[StatePair]
+    first_states: Mapping[str, jax.Array | Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,12 +124,11 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
 
 
 def _interface(options: LoweringOptions, function: SpecializedFunction, lowered: _Lowered) -> Interface:
-    adapted, names = options.adapted, function.inputs.final_names
     return interface_of(
         function.inputs, function.traced, [output.name or "" for output in lowered.model.graph.outputs],
         layouts=lowered.layouts, x64=options.x64, specialized=function.specialized,
         states={name for pair in lowered.states for name in (pair.input, pair.output)},
-        state_variables={names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()},
+        state_variables=options.first_states,
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
+from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.assumptions import Assumption, parse_assumptions
 from jax2onnx_graph.build.names import new_names
 from jax2onnx_graph.metadata import StatePair
@@ -20,11 +22,13 @@ from jax2onnx_core.frontend._adapters import AdaptedCallable, adapt_callable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction, trace_inputs
 from jax2onnx_core.frontend._state_shapes import StateShapes
 from jax2onnx_core.frontend._tracing import NEW_STATE
-from jax2onnx_core.frontend.inputs import parse_inputs
+from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts
 from jax2onnx_core.frontend.python_functions import parameter_names
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_core.lowering._log import supplier_hints
+from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_core.plugins.discovery import needed_plugins
 from jax2onnx_core.plugins.errors import ConversionError, ExportWarning, OptionError
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
@@ -46,6 +50,7 @@ _LOOKED_UP = (
     "The function looks {0} up in a dict or a set at {line}, which know no symbol but this very one. So the model is for sizes that are none "
     "of the keys, which nothing checks; a comparison with == is checked, and specialize={{…}} exports the case of a key."
 )
+_PRINTS = "The function prints at {line}, which a model cannot: it is left out."
 _UNCHANGED = (
     "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
     "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
@@ -96,7 +101,7 @@ def to_onnx(
         Calls take the arguments of `fn`. A state comes back as it goes in.
       output_layouts: outputs whose axes the model gives in another order, likewise.
       states: which arguments come back as which results, for the next call: positions `{0: 0}` or names
-        `{"cache": "new_cache"}` of pytrees that are alike. Or which variables of a model are to be inputs and outputs, because
+        `{"cache": "new_cache"}` of pytrees that are alike; where `inputs` has example arrays for them, a session begins with these. Or which variables of a model are to be inputs and outputs, because
         calls change them, in the framework's terms: `nnx.Cache`, "cache". See `OnnxProgram.session`.
       state_shapes: shapes with symbols for states whose arrays have one size here: `{"cached_*": ("B", "C", ...)}`, where `...`
         stands for the axes that stay as they are. A name is that of the state or its last parts, and `*` stands for anything.
@@ -144,6 +149,7 @@ def to_onnx(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
         inline_functions=inline_functions or not made_for.runs_functions, output_names=new,
         output_layouts=output_layouts, states=pairs,
+        first_states=_first_states(adapted, parsed, inputs, kwargs or {}, pairs),
     )  # fmt: skip
     return lower_program(options, function)
 
@@ -166,6 +172,28 @@ def _state_pairs(
         return ()
     leaves = input_leaves(function.inputs), output_leaves(function.traced, function.inputs, output_names)
     return pair_states(states, *leaves, definitely_le)
+
+
+def _first_states(
+    adapted: AdaptedCallable,
+    inputs: Inputs,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    pairs: Sequence[StatePair],
+) -> dict[str, jax.Array | Array]:
+    """The first values of states by the names of inputs: those that models hold, and given arrays, unless these are zeros, as others are."""
+    states = {pair.input for pair in pairs}
+    given = inputs.tree.flatten_up_to((tuple(args), {**kwargs, **adapted.state_inputs}))
+    names = inputs.final_names
+    found: dict[str, jax.Array | Array] = {
+        names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()
+    }
+    for (name, final), aval, array in zip(names.items(), inputs.avals, given, strict=True):
+        if name in states and isinstance(array, jax.Array | np.ndarray):
+            first = array if isinstance(array, jax.Array) else np.array(array, aval.dtype)
+            if np.ascontiguousarray(physical_array(first)).reshape(-1).view(np.uint8).any():
+                found[final] = first
+    return found
 
 
 def _shapes(given: object, states: object, keyword: str) -> StateShapes:
@@ -207,6 +235,7 @@ def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
             messages.append(_UNDECIDED.format(*labels, line=line))
     messages += [_LOOKED_UP.format(symbols.label(dim), line=line) for dim, line in traced.lookups.items()]
     messages += [_REQUIRED.format(text, line=line) for text, line in traced.required.items() if text not in constraints]
+    messages += [_PRINTS.format(line=line) for line in traced.printing]
     if traced.unchanged:
         messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
     for message in messages:

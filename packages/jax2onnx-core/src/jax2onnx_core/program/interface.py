@@ -96,7 +96,7 @@ class Interface(CallInterface):
       traced: the function, with the types and the pytree of its results.
       layouts: the inputs and outputs whose axes the model has in another order than the function.
       specialized: the symbols that were fixed → their numbers.
-      state_variables: input name → the first value of a state that a model object holds.
+      state_variables: input name → the first value of a state that was given, or that a model object holds.
     """
 
     _: dataclasses.KW_ONLY
@@ -104,7 +104,7 @@ class Interface(CallInterface):
     traced: Traced
     layouts: Layouts
     specialized: Mapping[str, int]
-    state_variables: Mapping[str, jax.Array]
+    state_variables: Mapping[str, jax.Array | Array]
 
     # -- symbols -----------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Interface(CallInterface):
 
 def interface_of(
     signature: Inputs, traced: Traced, output_names: Sequence[str], *, layouts: Layouts, x64: bool, specialized: Mapping[str, int],
-    states: Collection[str], state_variables: Mapping[str, jax.Array],
+    states: Collection[str], state_variables: Mapping[str, jax.Array | Array],
 ) -> Interface:  # fmt: skip
     """The interface of a function that was traced.
 
@@ -224,7 +224,7 @@ def interface_of(
       x64: whether JAX's 64-bit types are enabled.
       specialized: the symbols that were fixed → their numbers.
       states: the names of the inputs and of the outputs that are states.
-      state_variables: input name → the first value of a state that a model object holds.
+      state_variables: input name → the first value of a state that was given, or that a model object holds.
     """
     inputs = [_Leaf.from_aval(name, aval, layouts) for name, aval in zip(signature.names, signature.avals, strict=True)]
     outputs = [_Leaf.from_aval(name, aval, layouts) for name, aval in zip(output_names, traced.out_avals, strict=True)]

@@ -90,9 +90,9 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
 
 
 def place_of(error: Exception, otherwise: str) -> str:
-    """The innermost line of the user's own code; `otherwise` where the error arose in none."""
+    """The innermost line of the user's own code, or of a library's where it is in none; `otherwise` where it is JAX's or ours."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _compat.is_user_file(f.filename)]
     if not frames:
         return otherwise
-    frame = frames[-1]
+    frame = next((f for f in reversed(frames) if "-packages" not in f.filename), frames[-1])
     return f"{frame.filename}:{frame.lineno} ({frame.name}): {frame.line}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -13,6 +14,8 @@ from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
 __all__ = ["DimSolution"]
+
+_HYPHENATED = re.compile(r"[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+")
 
 
 class DimSolution:
@@ -52,9 +55,13 @@ class DimSolution:
             raise SymbolError(f"The constraints {texts} go in circles; they contradict each other.") from error
         except (ValueError, NotImplementedError, _compat.unknown_symbol_error) as error:
             shapes = ", ".join(f"{name}: ({', '.join(map(symbols.label, shape))})" for name, shape in symbolic.items())
+            hyphens = sorted(set(_HYPHENATED.findall(shapes)))
+            advice = "".join(
+                f" If {name!r} is one name, write {name.replace('-', '_')!r}: '-' subtracts." for name in hyphens
+            )
             raise SymbolError(
                 f"The symbols cannot be determined from the inputs {shapes}. Add an input that has the "
-                f"symbol alone as a dimension. ({str(error).splitlines()[0]})"
+                f"symbol alone as a dimension.{advice} ({str(error).splitlines()[0]})"
             ) from error
         self.expressions = {name: solved[name] for name in symbols.traced_values(dict.fromkeys(known, 0))}
         self.places = {name: (index, axis) for name, index, axis in variables if index < len(avals)}

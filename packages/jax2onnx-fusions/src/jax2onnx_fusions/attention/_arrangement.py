@@ -77,11 +77,19 @@ def cheapest(candidates: Sequence[Candidate], target: Axes, sized: Sequence[Cand
     Raises:
       UnreadableError: no candidate can be arranged like that.
     """
-    found = [_arrangement(candidate, target, sized) for candidate in reversed(candidates)]
-    possible = [arrangement for arrangement in found if isinstance(arrangement, Arrangement)]
-    if possible:
-        return min(possible, key=lambda arrangement: arrangement.cost)
-    raise next(error for error in reversed(found) if isinstance(error, UnreadableError))
+    best: Arrangement | None = None
+    errors: list[UnreadableError] = []
+    for candidate in reversed(candidates):
+        if best is not None and candidate.cost >= best.cost:
+            continue
+        found = _arrangement(candidate, target, sized)
+        if isinstance(found, UnreadableError):
+            errors.append(found)
+        elif best is None or found.cost < best.cost:
+            best = found
+    if best is None:
+        raise errors[-1]
+    return best
 
 
 def _arrangement(candidate: Candidate, target: Axes, sized: Sequence[Candidate]) -> Arrangement | UnreadableError:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.facts.axis_maps import axis_maps
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import LabelledDim
@@ -82,11 +83,11 @@ class ExpertAxes:
 
 def operand_axes(node: ir.Node, roles: ExpertAxes) -> list[ExpertAxes] | None:
     """The axes of a node's operands, where those of its first result are `roles`; None where a row depends on other rows."""
-    per_role = []
+    per_role, maps = [], None if roles.is_plain else axis_maps(node)
     for rows in (*roles.tokens, roles.expert):
         found: Sequence[SubAxis | None] | None = [None] * len(node.inputs)
         if rows is not None:
-            found = operand_sub_axes(node, rows)
+            found = None if maps is None else operand_sub_axes(node, rows, maps)
         if found is None or len(found) != len(node.inputs):
             return None
         per_role.append(found)

@@ -53,8 +53,10 @@ def factors(value: ir.Value | None, roles: ExpertAxes) -> Iterator[tuple[ir.Valu
         if node is None or node.domain or node in seen or len(seen) >= _MOST_NODES:
             continue
         seen.add(node)
-        for operand, of_operand in zip(node.inputs, operand_axes(node, own) or [], strict=False):
-            if operand is not None and not of_operand.is_plain and _is_factor(node, operand):
+        are_factors = [operand is not None and _is_factor(node, operand) for operand in node.inputs]
+        axes = operand_axes(node, own) if any(are_factors) else None
+        for operand, is_factor, of_operand in zip(node.inputs, are_factors, axes or [], strict=False):
+            if operand is not None and is_factor and not of_operand.is_plain:
                 yield operand, of_operand
                 waiting.append((operand, of_operand))
 

@@ -124,8 +124,9 @@ def _contracted(node: ir.Node, index: int, axes: tuple[int, int], places: Sequen
     """
     data, dims = node.inputs[index], dims_of(node.inputs[index]) or ()
     tokens = ExpertAxes(tuple(SubAxis(axis) for axis in places), None)
-    operands = operand_axes(node, tokens)
-    for expert in [] if operands is None else _merged_axes(data, axes[0]):
+    merged = _merged_axes(data, axes[0])
+    operands = operand_axes(node, tokens) if merged else None
+    for expert in [] if operands is None else merged:
         sizes = Sizes(tuple(dims[axis] for axis in places), _count(dims[axes[0]], expert))
         own = [dataclasses.replace(roles, expert=dataclasses.replace(expert, axis=axes[place != index]))
                for place, roles in enumerate(operands or [])]  # fmt: skip

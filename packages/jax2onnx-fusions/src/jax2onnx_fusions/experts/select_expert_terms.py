@@ -18,6 +18,7 @@ from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of, scalar, without_axis
+from jax2onnx_graph.traversal import is_read
 
 from jax2onnx_fusions.experts._backward_slices import backward_slice, exclusive_nodes
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, token_count
@@ -153,7 +154,7 @@ class SelectExpertTerms(NodePass[_Found]):
         steps = [step.node for region in match.regions for step in region.steps.values()]
         replaced = dict.fromkeys([*chain.nodes[1:], *(term.node for term in chain.terms if term.node is not node)])
         for one in [*replaced, *reversed(steps)]:
-            if not any(output.uses() or output.is_graph_output() for output in one.outputs):
+            if not is_read(one):
                 editor.discard(one)
 
 

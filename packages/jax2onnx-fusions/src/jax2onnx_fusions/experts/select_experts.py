@@ -11,6 +11,7 @@ from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
+from jax2onnx_graph.traversal import is_read
 
 from jax2onnx_fusions.activations.fuse_gelu import FuseGelu
 from jax2onnx_fusions.activations.fuse_silu import FuseSilu
@@ -83,8 +84,7 @@ class SelectExperts(NodePass[_Found]):
             shaped = at.op.Add(mixture.start, shaped, dims=at.dims(node.outputs[0]))
         editor.replace(node, shaped)
         for step in reversed([*region.steps.values()]):
-            is_read = any(output.uses() or output.is_graph_output() for output in step.node.outputs)
-            if step.node is not node and not is_read:
+            if step.node is not node and not is_read(step.node):
                 editor.discard(step.node)
 
 

@@ -17,7 +17,7 @@ from jax2onnx_graph.facts.operators import Elementwise, Operands, facts_of
 from jax2onnx_graph.facts.sizes import ONE, Size, size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 
-__all__ = ["Axes", "AxisMaps", "Iteration", "IterationAxis", "axis_maps", "view_axes"]
+__all__ = ["Axes", "AxisMaps", "Iteration", "IterationAxis", "aligned", "axis_maps", "unmerged", "view_axes"]
 
 _Dims = Sequence[LabelledDim]
 
@@ -83,7 +83,8 @@ def _new_axes(dims: _Dims, iteration: Iteration = Iteration.SAME) -> list[Iterat
     return [IterationAxis(size_of([dim]), iteration) for dim in dims]
 
 
-def _each(axes: Sequence[IterationAxis]) -> Axes:
+def unmerged(axes: Sequence[IterationAxis]) -> Axes:
+    """The axes of a tensor, none of which is merged with others."""
     return tuple((axis,) for axis in axes)
 
 
@@ -92,7 +93,7 @@ def _each(axes: Sequence[IterationAxis]) -> Axes:
 
 def _elementwise(node: ir.Node, alignment: Elementwise, dims: _Dims) -> AxisMaps | None:
     if alignment is Elementwise.UNARY:
-        axes = _each(_new_axes(dims))
+        axes = unmerged(_new_axes(dims))
         return _first_only(node, axes, axes)
     return _broadcast(node, node.inputs, dims)
 
@@ -106,8 +107,8 @@ def _broadcast(node: ir.Node, operands: Sequence[ir.Value | None], dims: _Dims) 
         IterationAxis(size_of([dim]), Iteration.SAME if _fits(found, axis - len(dims), dim) else Iteration.OTHER)
         for axis, dim in enumerate(dims)
     ]
-    maps = [None if own is None else _aligned(own, dims, axes) for own in found]
-    return AxisMaps([*maps, *(None for _ in node.inputs[len(maps) :])], [_each(axes)] * len(node.outputs))
+    maps = [None if own is None else aligned(own, dims, axes) for own in found]
+    return AxisMaps([*maps, *(None for _ in node.inputs[len(maps) :])], [unmerged(axes)] * len(node.outputs))
 
 
 def _fits(operands: Sequence[_Dims | None], place: int, dim: LabelledDim) -> bool:
@@ -116,7 +117,7 @@ def _fits(operands: Sequence[_Dims | None], place: int, dim: LabelledDim) -> boo
     return all(size == 1 or same_dim(size, dim) for size in own)
 
 
-def _aligned(own: _Dims, dims: _Dims, axes: Sequence[IterationAxis]) -> Axes:
+def aligned(own: _Dims, dims: _Dims, axes: Sequence[IterationAxis]) -> Axes:
     """The axes of an operand that is broadcast to a result of the dimensions `dims` with these axes."""
     first = len(dims) - len(own)
     return tuple(
@@ -232,17 +233,17 @@ def _by_position(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     axes = _new_axes(first)
     for axis in named:
         axes[axis] = dataclasses.replace(axes[axis], iteration=iteration)
-    result = _each(axes)
+    result = unmerged(axes)
     if facts.reduces:
         kept = bool(node.attributes.get_int("keepdims", 1))
         result = tuple(() if i in named else group for i, group in enumerate(result) if kept or i not in named)
     if facts.permutable is Operands.FIRST:
-        return _first_only(node, _each(axes), result)
+        return _first_only(node, unmerged(axes), result)
     is_same = [_is_same_along(node, i, dims) for i in range(len(dims))]
     axes = [
         a if same else dataclasses.replace(a, iteration=Iteration.OTHER) for a, same in zip(axes, is_same, strict=True)
     ]
-    return AxisMaps([_each(axes)] * len(node.inputs), [_each(axes)] * len(node.outputs))
+    return AxisMaps([unmerged(axes)] * len(node.inputs), [unmerged(axes)] * len(node.outputs))
 
 
 def _is_same_along(node: ir.Node, axis: int, dims: _Dims) -> bool:
@@ -257,7 +258,7 @@ def _normalisation(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     ranks = [rank_of(value) for value in node.inputs[1:] if value is not None]
     if any(rank is None or rank > len(dims) - first for rank in ranks):
         return None
-    axes = _each([*_new_axes(dims[:first]), *_new_axes(dims[first:], Iteration.OTHER)])
+    axes = unmerged([*_new_axes(dims[:first]), *_new_axes(dims[first:], Iteration.OTHER)])
     statistics = tuple(group if i < first else () for i, group in enumerate(axes))
     operands = [axes, *(None if rank is None else axes[len(dims) - rank :] for rank in map(rank_of, node.inputs[1:]))]
     return AxisMaps(operands, [axes, *(statistics for _ in node.outputs[1:])])
@@ -265,7 +266,7 @@ def _normalisation(node: ir.Node, dims: _Dims) -> AxisMaps | None:
 
 def _transpose(node: ir.Node, dims: _Dims) -> AxisMaps:
     perm = node.attributes.get_ints("perm", None) or range(len(dims))[::-1]
-    result = _each(_new_axes(dims))
+    result = unmerged(_new_axes(dims))
     return AxisMaps([tuple(result[list(perm).index(axis)] for axis in range(len(dims)))], [result])
 
 
@@ -276,7 +277,7 @@ def _concat(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     axis, own = axis_of(node, len(dims)), dims_of(node.inputs[0])
     if own is None:
         return None
-    axes = _each(_new_axes(own))
+    axes = unmerged(_new_axes(own))
     repeated = (IterationAxis(size_of([len(node.inputs)])), *axes[axis])
     return AxisMaps([axes] * len(node.inputs), [(*axes[:axis], repeated, *axes[axis + 1 :])])
 
@@ -290,7 +291,7 @@ def _tile(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     repeats, own = known_operand(node, 1), dims_of(node.inputs[0])
     if repeats is None or own is None or 0 in repeats:
         return None
-    axes = _each(_new_axes(own))
+    axes = unmerged(_new_axes(own))
     new = [() if n == 1 else (IterationAxis(size_of([int(n)])),) for n in repeats]
     return _first_only(node, axes, tuple((*lead, *axis) for lead, axis in zip(new, axes, strict=True)))
 
@@ -310,7 +311,7 @@ def _pad(node: ir.Node, dims: _Dims) -> AxisMaps | None:
         IterationAxis(size_of([dim]), Iteration.OTHER if axis in padded else Iteration.SAME)
         for axis, dim in enumerate(own)
     ]
-    return _first_only(node, _each(axes), _each(axes))
+    return _first_only(node, unmerged(axes), unmerged(axes))
 
 
 # -- products and look-ups --------------------------------------------------------------------------------
@@ -329,10 +330,10 @@ def _matrix_product(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     ]
     return AxisMaps(
         [
-            (*_aligned(left[:-2], batch, lead), *_each(rows), (summed,)),
-            (*_aligned(right[:-2], batch, lead), (summed,), *_each(columns)),
+            (*aligned(left[:-2], batch, lead), *unmerged(rows), (summed,)),
+            (*aligned(right[:-2], batch, lead), (summed,), *unmerged(columns)),
         ],
-        [_each([*lead, *rows, *columns])],
+        [unmerged([*lead, *rows, *columns])],
     )
 
 
@@ -368,7 +369,7 @@ def _einsum(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     axes = {
         letter: IterationAxis(size_of(own[:1]), _of_letter(letter, own, terms, result)) for letter, own in found.items()
     }
-    return AxisMaps([_each([axes[a] for a in term]) for term in terms], [_each([axes[a] for a in result])])
+    return AxisMaps([unmerged([axes[a] for a in term]) for term in terms], [unmerged([axes[a] for a in result])])
 
 
 def _of_letter(letter: str, sizes: _Dims, terms: Sequence[str], result: str) -> Iteration:
@@ -385,7 +386,7 @@ def _gather(node: ir.Node, dims: _Dims) -> AxisMaps | None:
     first = axis_of(node, len(data))
     before, taken, behind = _new_axes(data[:first]), _new_axes(indices), _new_axes(data[first + 1 :])
     searched = IterationAxis(size_of([data[first]]), Iteration.OTHER)
-    return AxisMaps([_each([*before, searched, *behind]), _each(taken)], [_each([*before, *taken, *behind])])
+    return AxisMaps([unmerged([*before, searched, *behind]), unmerged(taken)], [unmerged([*before, *taken, *behind])])
 
 
 _RULES: Mapping[str, Callable[[ir.Node, _Dims], AxisMaps | None]] = {

@@ -39,7 +39,7 @@ class Size:
 
     terms: tuple[tuple[_Monomial, int], ...]
 
-    @property
+    @functools.cached_property
     def number(self) -> int | None:
         """The number that it is; None where it has symbols."""
         match self.terms:
@@ -58,8 +58,11 @@ class Size:
         return ir.SymbolicDim(_label(self.terms) if is_labelled else None)
 
     def __mul__(self, other: Size) -> Size:
-        if self == ONE:
-            return other
+        match self.number, other.number:
+            case 1, _:
+                return other
+            case int(a), int(b):
+                return _of_number(a * b)
         products: Counter[_Monomial] = Counter()
         for own, a in self.terms:
             for its, b in other.terms:
@@ -72,8 +75,13 @@ class Size:
         >>> size_of([ir.SymbolicDim("2*B*T + 2*B")]).divided_by(size_of([ir.SymbolicDim("T + 1")])).dim.value
         '2*B'
         """
-        if other == ONE or not other.terms:
-            return self if other.terms else None
+        match self.number, other.number:
+            case (_, 0):
+                return None
+            case (_, 1):
+                return self
+            case int(whole), int(part):
+                return None if whole % part else _of_number(whole // part)
         symbols = sorted({name for monomial, _ in (*self.terms, *other.terms) for name in monomial})
 
         def order(term: tuple[_Monomial, int]) -> tuple[int, ...]:
@@ -109,7 +117,7 @@ def size_of(dims: Iterable[LabelledDim]) -> Size:
             number *= dim
         else:
             symbolic.append(dim)
-    size = ONE if number == 1 else _size({(): number})
+    size = _of_number(number)
     for dim in symbolic:
         size *= Size((((f"{_UNLABELLED}{id(dim)}",), 1),)) if dim.value is None else _labelled_size(dim.value)
     return size
@@ -134,6 +142,11 @@ ONE = Size((((), 1),))
 
 
 @functools.lru_cache(1024)
+def _of_number(number: int) -> Size:
+    return _size({(): number})
+
+
+@functools.lru_cache(1024)
 def _labelled_size(label: str) -> Size:
     try:
         return _read(parsed(label))
@@ -144,9 +157,9 @@ def _labelled_size(label: str) -> Size:
 def _read(node: ast.expr) -> Size:
     match node:
         case ast.Constant(int(number)):
-            return _size({(): number})
+            return _of_number(number)
         case ast.UnaryOp(ast.USub(), operand):
-            return _read(operand) * _size({(): -1})
+            return _read(operand) * _of_number(-1)
         case ast.BinOp(left, ast.Mult(), right):
             return _read(left) * _read(right)
         case ast.BinOp(left, ast.Add() | ast.Sub() as op, right):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.axis_maps import Axes, Iteration, IterationAxis, axis_maps
+from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, IterationAxis, axis_maps
 from jax2onnx_graph.facts.sizes import ONE, Size, product, size_of
 from jax2onnx_graph.facts.values import LabelledDim, dims_of
 
@@ -40,17 +40,22 @@ class SubAxis:
         return (*(size_of([dim]) for dim in dims[: self.axis]), *merged)
 
 
-def operand_sub_axes(node: ir.Node, rows: SubAxis) -> Sequence[SubAxis | None] | None:
+def operand_sub_axes(node: ir.Node, rows: SubAxis, maps: AxisMaps | None = None) -> Sequence[SubAxis | None] | None:
     """Find the sub-axes of operands whose rows a node computes the rows of its results from, one from one.
 
     Row i of a result then depends on rows i of these operands, and on the others as a whole; so the node computes of
     some rows, in any order, what it computes of them among all.
 
+    Args:
+      node: the node.
+      rows: the sub-axis of its results.
+      maps: the axes of the node, where they are known already.
+
     Returns:
       One entry for each operand, None for those that every row depends on; None where a row depends on other rows, or
       nothing is known.
     """
-    maps, dims = axis_maps(node), dims_of(node.outputs[0])
+    maps, dims = maps or axis_maps(node), dims_of(node.outputs[0])
     if maps is None or dims is None or not 0 <= rows.axis < len(dims):
         return None
     return _elsewhere(maps.results[0], rows, dims[rows.axis], maps.operands)

@@ -36,7 +36,8 @@ def known(value: ir.Value | None, limit: int | None = SMALL) -> np.ndarray | Non
 
 def dims_of(value: ir.Value | None) -> tuple[LabelledDim, ...] | None:
     """The labelled dimensions of `value`, or None where its rank is unknown."""
-    return None if value is None or value.shape is None else value.shape.dims
+    shape = None if value is None else value.shape
+    return None if shape is None else shape.dims
 
 
 def same_dim(a: Dim | LabelledDim, b: Dim | LabelledDim) -> bool:

@@ -112,7 +112,6 @@ def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] 
     pipeline = _Pipeline(model, list(itertools.chain(*phases[Phase.SIMPLIFY])))
     for step in steps("optimise", list(_stages(pipeline, phases, target))):
         step()
-    NodeIndex.forget(model)
     make_names_unique(model)
     return Optimised(notes, list(dict.fromkeys(itertools.chain(*pipeline.not_formed.values()))))
 
@@ -144,6 +143,7 @@ class _Pipeline:
     def __init__(self, model: ir.Model, simplifying: Sequence[ScheduledPass]) -> None:
         self._model, self._simplifying = model, simplifying
         self._changes = 0
+        self._index: NodeIndex | None = None
         self._seen = [-1] * len(simplifying)  # the number of changes before the last run of each
         self.not_formed: dict[ScheduledPass, Sequence[NotFormed]] = {}
 
@@ -172,6 +172,8 @@ class _Pipeline:
         if not self._concerns(one.graph_pass):
             self.not_formed.pop(one, None)
             return False
+        if isinstance(one.graph_pass, GraphPass):
+            one.graph_pass.index = self._index
         try:
             modified = one.graph_pass(self._model).modified
         except ConversionError:  # what the pass says of the model, not a failure of its own
@@ -182,8 +184,9 @@ class _Pipeline:
             ) from error
         self._changes += modified
         if modified:
-            NodeIndex.forget(self._model)
+            self._index = None
         if isinstance(one.graph_pass, GraphPass):
+            one.graph_pass.index = None
             self.not_formed[one] = one.graph_pass.not_formed()
         return modified
 
@@ -191,15 +194,9 @@ class _Pipeline:
         """Whether the model has one of the operators that a pass looks at."""
         if not isinstance(graph_pass, NodePass) or graph_pass.operators is None:
             return True
-        return not graph_pass.operators.isdisjoint(self._index().operators)
-
-    def _index(self) -> NodeIndex:
-        """The nodes of the model by their operators, found anew after a change."""
-        index = NodeIndex.of(self._model)
-        if index is None:
-            index = NodeIndex(self._model)
-            index.keep(self._model)
-        return index
+        if self._index is None:
+            self._index = NodeIndex(self._model)
+        return not graph_pass.operators.isdisjoint(self._index.operators)
 
 
 def make_names_unique(model: ir.Model) -> None:

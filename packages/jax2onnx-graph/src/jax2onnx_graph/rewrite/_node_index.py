@@ -10,8 +10,6 @@ from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
 
 __all__ = ["NodeIndex"]
 
-_KEY = "jax2onnx_graph.node_index"
-
 
 class NodeIndex:
     """The nodes of all graphs of a model by their operators, as they were when this was made.
@@ -24,6 +22,7 @@ class NodeIndex:
 
     def __init__(self, model: ir.Model) -> None:
         self._nodes: dict[ir.Graph, dict[str, list[tuple[int, ir.Node]]]] = {}
+        self._within: dict[ir.Graph, set[str]] = {}
         for graph in (model.graph, *(function.graph for function in model.functions.values())):
             self._add(graph)
         self.operators = frozenset(itertools.chain(*self._nodes.values()))
@@ -32,9 +31,11 @@ class NodeIndex:
         found = self._nodes[graph] = {}
         for place, node in enumerate(graph):
             found.setdefault(node.op_type, []).append((place, node))
+        within = self._within[graph] = set(found)
         for node in self.nodes(graph, HAS_SUBGRAPHS):
             for inner in subgraphs(node):
                 self._add(inner)
+                within |= self._within[inner]
 
     def nodes(self, graph: ir.Graph, operators: Collection[str]) -> Sequence[ir.Node]:
         """The nodes of a graph, without those of its subgraphs, that have one of some operators, in order."""
@@ -43,17 +44,6 @@ class NodeIndex:
             node for _, node in sorted(itertools.chain(*(by_operator[op] for op in by_operator if op in operators)))
         ]
 
-    @staticmethod
-    def of(model: ir.Model) -> NodeIndex | None:
-        """The index that was kept for a model that has not changed since."""
-        found = model.meta.get(_KEY)
-        return found if isinstance(found, NodeIndex) else None
-
-    def keep(self, model: ir.Model) -> None:
-        """Keep the index for the passes that follow, until it is forgotten."""
-        model.meta[_KEY] = self
-
-    @staticmethod
-    def forget(model: ir.Model) -> None:
-        """Keep no index for a model, because it changed or no pass follows."""
-        model.meta.pop(_KEY, None)
+    def has(self, graph: ir.Graph, operators: Collection[str]) -> bool:
+        """Whether a graph, or one nested in it, has one of some operators."""
+        return not self._within[graph].isdisjoint(operators)

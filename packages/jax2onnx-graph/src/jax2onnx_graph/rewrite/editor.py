@@ -158,6 +158,10 @@ class GraphEditor:
             next(node for node in nodes if node is last)
         yield from (node for node in nodes if node.op_type in operators and node not in self._dead)
 
+    def may_have(self, operators: Collection[str]) -> bool:
+        """Whether the graph, or one nested in it, may have nodes of some operators."""
+        return self._root.index is None or self._root.index.has(self.graph, operators)
+
     def nested(self) -> Iterator[GraphEditor]:
         """The graphs nested directly in this one."""
         for node in self.nodes_of(HAS_SUBGRAPHS):

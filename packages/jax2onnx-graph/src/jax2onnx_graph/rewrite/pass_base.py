@@ -83,6 +83,7 @@ class GraphPass(ir.passes.InPlacePass):
       forms: the result of the pass, for the user: "A bidirectional recurrence"; the operators of `produces`, or
         the name of the pass, where it is empty.
       declined: the nodes that the last run left alone, with reasons.
+      index: the nodes of the model that it runs on next by their operators, where these are known.
     """
 
     produces: ClassVar[frozenset[str]] = frozenset()
@@ -94,6 +95,7 @@ class GraphPass(ir.passes.InPlacePass):
     def __init__(self, target: Target = standard_target) -> None:
         self.target = target
         self.declined: list[Declined] = []
+        self.index: NodeIndex | None = None
 
     @abc.abstractmethod
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -105,7 +107,7 @@ class GraphPass(ir.passes.InPlacePass):
         opset = model.opset_imports.get("", 1)
         if not self.applies(opset):
             return ir.passes.PassResult(model, False)
-        index = NodeIndex.of(model)
+        index = self.index
         modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target, index=index))
         for function in model.functions.values():
             editor = GraphEditor(function.graph, opset=opset, target=self.target, in_function=True, index=index)
@@ -122,7 +124,13 @@ class GraphPass(ir.passes.InPlacePass):
         made = [(op_type, dtype) for op_type in self.produces for dtype in _ELEMENT_TYPES]
         return not made or any(self.target.supports(op_type, dtype, opset) for op_type, dtype in made)
 
+    def concerns(self, editor: GraphEditor) -> bool:
+        """Whether there may be something to do in a graph or in one nested in it."""
+        return True
+
     def _all(self, editor: GraphEditor) -> bool:
+        if not self.concerns(editor):
+            return False
         self.rewrite_graph(editor)
         modified = editor.finish()
         for nested in editor.nested() if self.visits_subgraphs else ():
@@ -158,12 +166,17 @@ class NodePass(GraphPass, Generic[M]):
           editor: the graph.
         """
 
+    def concerns(self, editor: GraphEditor) -> bool:
+        return self.operators is None or editor.may_have(self.operators)
+
     def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in editor.nodes() if self.operators is None else editor.nodes_of(self.operators):
             if node.domain:
                 continue
             found = self.match(node, editor)
+            if found is None:
+                continue
             if isinstance(found, Declined):
                 self.declined.append(found)
-            elif found is not None:
+            else:
                 self.rewrite(node, found, editor)

@@ -26,6 +26,12 @@ def test_nodes_of_different_attributes_stay(first, second):
     assert _operators(text) == (False, ["F", "F", "Add"])
 
 
+def test_equal_nodes_behind_one_with_other_attributes_become_one():
+    nodes = "a = other.F<a = 1>(x) b = other.F<a = 2>(x) c = other.F<a = 2>(x) d = other.F<a = 1>(x)"
+    text = f"g (float[3] x) => (float[3] y) {{ {nodes} y = Sum(a, b, c, d) }}"
+    assert _operators(text) == (True, ["F", "F", "Sum"])
+
+
 def test_random_numbers_and_large_tensors_stay():
     text = "g () => (float[3] y) { a = RandomNormal<shape = [3]>() b = RandomNormal<shape = [3]>() y = Add(a, b) }"
     assert _operators(text) == (False, ["RandomNormal", "RandomNormal", "Add"])

@@ -12,8 +12,8 @@ from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, defines_sizes, is_drop_var, is_literal, is_static, open_jaxpr, struct
 
+from jax2onnx_lax._called import CONTROL_FLOW, called_equations, is_batchable
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
-from jax2onnx_lax.recurrence._called import CONTROL_FLOW, called_equations, is_batchable
 
 __all__ = ["Hoisted", "adds_weighted_products", "hoist"]
 

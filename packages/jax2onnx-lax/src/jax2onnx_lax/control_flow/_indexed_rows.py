@@ -14,13 +14,13 @@ from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, is_static, open_jaxpr, struct
 
+from jax2onnx_lax._called import plain_call
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
 from jax2onnx_lax.integers._domain import Affine, Integers, affine, elements_of, number
 from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr
 
 __all__ = ["ScanOfRows", "scan_of_rows"]
 
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call"})
 _READS, _WRITES = frozenset({"dynamic_slice", "gather"}), frozenset({"dynamic_update_slice", "scatter"})
 _Env = dict[Var, jax.Array]
 
@@ -92,12 +92,8 @@ def scan_of_rows(scan: ScanOfRows, starts: Mapping[int, int], operands: Sequence
     return jax.make_jaxpr(found.compute)(*operands)
 
 
-def _called(eqn: Equation) -> Jaxpr | None:
-    return eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")) if eqn.primitive.name in _CALLS else None
-
-
 def _indexes_rows(eqn: Equation) -> bool:
-    inner = _called(eqn)
+    inner = plain_call(eqn)
     if inner is None:
         return eqn.primitive.name in _READS | _WRITES
     return any(map(_indexes_rows, open_jaxpr(inner)[0].eqns))
@@ -115,9 +111,8 @@ def _evaluate(jaxpr: Jaxpr, values: Sequence[jax.Array]) -> list[jax.Array]:
     env: _Env = dict(zip([*inner.constvars, *inner.invars], [*consts, *values], strict=True))
     for eqn in inner.eqns:
         operands = [_value(env, v) for v in eqn.invars]
-        called = _called(eqn)
-        inline = called is not None and _indexes_rows(eqn)
-        results = _evaluate(called, operands) if inline and called is not None else bind_equation(eqn, operands)
+        called = plain_call(eqn) if _indexes_rows(eqn) else None
+        results = bind_equation(eqn, operands) if called is None else _evaluate(called, operands)
         env.update(zip(eqn.outvars, results, strict=True))
     return [_value(env, v) for v in inner.outvars]
 
@@ -265,7 +260,7 @@ def _read_of(eqn: Equation, indices: IntegersOfJaxpr, sources: Mapping[Var, int]
         return None
     array, sizes = eqn.invars[0], eqn.params["slice_sizes"]
     if eqn.primitive.name == "dynamic_slice":
-        begins = [indices.of(atom) for atom in eqn.invars[1:]]
+        begins = [indices.integers(atom) for atom in eqn.invars[1:]]
     else:
         begins = _along(indices, eqn.invars[1], _gathered(eqn), len(sizes))
     found = _row_of(array.aval.shape, sizes, begins)
@@ -274,7 +269,7 @@ def _read_of(eqn: Equation, indices: IntegersOfJaxpr, sources: Mapping[Var, int]
 
 def _along(indices: IntegersOfJaxpr, atom: Atom, axes: Sequence[int] | None, rank: int) -> list[Integers | None]:
     """The index along each of `rank` axes, of which a vector gives those for `axes`; it is zero along the others."""
-    vector = indices.of(atom)
+    vector = indices.integers(atom)
     elements = None if vector is None else elements_of(vector, tuple(atom.aval.shape))
     if axes is None or elements is None:
         return []
@@ -303,7 +298,7 @@ def _write_of(
         return None
     shape = array.aval.shape
     if eqn.primitive.name == "dynamic_update_slice":
-        row, begins = eqn.invars[1], [indices.of(atom) for atom in eqn.invars[2:]]
+        row, begins = eqn.invars[1], [indices.integers(atom) for atom in eqn.invars[2:]]
         sizes = row.aval.shape
     else:
         row, axes = eqn.invars[2], _scattered(eqn)

@@ -11,15 +11,11 @@ from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 from jax2onnx_core.lowering.definitions import Definition
 
+from jax2onnx_lax._called import called_jaxpr
 from jax2onnx_lax.integers._domain import Integers, constant, holds_integers, unknown
 from jax2onnx_lax.integers._transfer import result
 
 __all__ = ["IntegersOfJaxpr"]
-
-_CALLS: Mapping[str, str] = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "call": "call_jaxpr",
-    "remat": "jaxpr", "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-}  # fmt: skip
 
 
 class IntegersOfJaxpr:
@@ -41,7 +37,7 @@ class IntegersOfJaxpr:
         for eqn in inner.eqns:
             self._run(eqn)
 
-    def of(self, atom: Atom) -> Integers | None:
+    def integers(self, atom: Atom) -> Integers | None:
         """The known facts of a variable or literal; None where it holds no integers."""
         if not holds_integers(atom.aval):
             return None
@@ -55,10 +51,10 @@ class IntegersOfJaxpr:
         places = [index for index, var in enumerate(eqn.outvars) if holds_integers(var.aval)]
         if not places:
             return
-        operands = [self.of(atom) for atom in eqn.invars]
-        called = _CALLS.get(eqn.primitive.name)
+        operands = [self.integers(atom) for atom in eqn.invars]
+        called = called_jaxpr(eqn)
         if called is not None:
-            found = _of_call(eqn.params[called], operands)
+            found = _of_call(called, operands[len(operands) - len(open_jaxpr(called)[0].invars) :])
             self._known.update({eqn.outvars[index]: x for index in places if (x := found[index]) is not None})
             return
         avals = [atom.aval for atom in eqn.invars], [var.aval for var in eqn.outvars]
@@ -71,4 +67,4 @@ def _of_call(jaxpr: Jaxpr, operands: Sequence[Integers | None]) -> list[Integers
     inner: jax.extend.core.Jaxpr = open_jaxpr(jaxpr)[0]
     inputs = {var: x for var, x in zip(inner.invars, operands, strict=True) if x is not None}
     found = IntegersOfJaxpr(jaxpr, inputs)
-    return [found.of(atom) for atom in inner.outvars]
+    return [found.integers(atom) for atom in inner.outvars]

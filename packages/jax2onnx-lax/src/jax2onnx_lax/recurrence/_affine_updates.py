@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_core import Dim
-from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.integers._domain import is_one
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import Factor, Label, State, Term, Value, new_labels
 
@@ -50,7 +50,7 @@ class AffineUpdate:
     @property
     def is_plain(self) -> bool:
         """Whether the factors and summands of a step have all axes of the state."""
-        wide = {label for label, dim in zip(self.axes, self.shape, strict=True) if not _is_one(dim)}
+        wide = {label for label, dim in zip(self.axes, self.shape, strict=True) if not is_one(dim)}
         terms = (*self.decay, *self.update)
         return all(any(wide <= set(factor.labels) for factor in term.factors) for term in terms if term.factors)
 
@@ -93,7 +93,7 @@ def _with_known_state(term: Term, new: Value) -> Term:
 def _mixed(term: Term, axes: Sequence[Label], shape: Sequence[Dim]) -> list[int]:
     """The axes along which a term mixes the elements of the state."""
     others = [
-        i for i, (own, label) in enumerate(zip(term.axes, axes, strict=True)) if own != label and not _is_one(shape[i])
+        i for i, (own, label) in enumerate(zip(term.axes, axes, strict=True)) if own != label and not is_one(shape[i])
     ]
     if any(term.axes[i] in axes for i in others):
         raise UnsuitableError("a step exchanges the axes of its state")
@@ -113,7 +113,3 @@ def _rank_one(term: Term, axes: Sequence[Label], axis: int) -> RankOne:
         if inside in factor.labels and axes[axis] in factor.labels:
             raise UnsuitableError("a step multiplies its state by a matrix")
     return RankOne(term, axis, inside)
-
-
-def _is_one(dim: Dim) -> bool:
-    return is_static(dim) and int(dim) == 1

@@ -14,8 +14,8 @@ from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
 from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_graph.arrays import Dtype
 
+from jax2onnx_lax._called import called_jaxpr, plain_call
 from jax2onnx_lax.recurrence._algebra import applied
-from jax2onnx_lax.recurrence._called import CALLS, called_jaxpr
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Term, Value, new_labels
 
@@ -73,7 +73,7 @@ class Body:
 
     def _results(self, eqn: Equation, operands: list[Value], marks: Mapping[Var, State]) -> list[Value]:
         inner = called_jaxpr(eqn)
-        if inner is not None and (eqn.primitive.name in CALLS or any(x.states for x in operands)):
+        if inner is not None and (plain_call(eqn) is not None or any(x.states for x in operands)):
             body, consts = open_jaxpr(inner)
             own = dict(zip(body.constvars, map(_constant, consts), strict=True))
             outside = {body.outvars[i]: marks[v] for i, v in enumerate(eqn.outvars) if v in marks and not is_literal(body.outvars[i])}  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -11,7 +13,12 @@ __all__ = ["is_moderate"]
 _LIMIT = 1e24
 
 
-def is_moderate(x: jax.Array) -> jax.Array:
+def is_moderate(*arrays: jax.Array) -> jax.Array:
     """Whether all numbers are finite and far from overflow, by the sum of their squares."""
-    parts = [jnp.real(x), jnp.imag(x)] if jnp.iscomplexobj(x) else [x]
-    return sum((jnp.sum(part * part) for part in parts[1:]), jnp.sum(parts[0] * parts[0])) < _LIMIT
+    squares = [jnp.sum(part * part) for x in arrays for part in _parts(x)]
+    return functools.reduce(jnp.add, squares) < _LIMIT
+
+
+def _parts(x: jax.Array) -> list[jax.Array]:
+    """The real and the imaginary parts of complex numbers."""
+    return [jnp.real(x), jnp.imag(x)] if jnp.iscomplexobj(x) else [x]

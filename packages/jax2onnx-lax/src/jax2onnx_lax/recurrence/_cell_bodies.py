@@ -12,8 +12,9 @@ from jax2onnx_core.jaxprs import Dims, is_static
 from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.arrays import Array
 
+from jax2onnx_lax._called import called_equations, called_jaxpr
+from jax2onnx_lax.integers._domain import is_one
 from jax2onnx_lax.recurrence._affine import Affine, Batch, Leaf
-from jax2onnx_lax.recurrence._called import called_equations, called_jaxpr
 from jax2onnx_lax.recurrence._equations import (
     READ_PRIMITIVES,
     VIEWS,
@@ -95,7 +96,7 @@ class CellBody:
         *sizes, width = self._dims
         self.width = _width(width)
         names = [str(axis) for axis in range(len(sizes))]
-        self.batch: Batch = (*(() if _is_one(size) else (name,) for name, size in zip(names, sizes, strict=True)), ())
+        self.batch: Batch = (*(() if is_one(size) else (name,) for name, size in zip(names, sizes, strict=True)), ())
         self.before = [Leaf(state, self.width) for state in steps.carry]
         self.inputs: dict[Hashable, ScannedTensor] = {}
         self._leaves: dict[Hashable, Leaf] = {}
@@ -208,7 +209,7 @@ class CellBody:
         """The row of `whole` as a formula of `value`, whose features are along `axis`, and the permutation of that."""
         dims = self._model.dims(value)
         names = [str(i) for i in range(len(dims))]
-        batch = tuple((name,) if i != axis and not _is_one(dims[i]) else () for i, name in enumerate(names))
+        batch = tuple((name,) if i != axis and not is_one(dims[i]) else () for i, name in enumerate(names))
         leaf = self._leaves.setdefault((value, axis), Leaf((value, axis), _width(dims[axis])))
         row = Formula.from_affine(Affine.row(leaf, batch, axis))
         reader = self._formula_reader(dict(zip(names, dims, strict=True)))
@@ -278,10 +279,6 @@ def _multiplied(model: Model, whole: Value) -> Iterator[Value]:
 
 def _multiplies(eqn: Equation) -> bool:
     return eqn.primitive.name == "dot_general" or any(map(_multiplies, called_equations(eqn)))
-
-
-def _is_one(size: Dim) -> bool:
-    return is_static(size) and int(size) == 1
 
 
 def _equal(a: Dim, b: Dim) -> bool:

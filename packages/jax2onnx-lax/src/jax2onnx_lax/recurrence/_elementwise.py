@@ -1,7 +1,7 @@
 """`ElementwiseSolution`: states each of whose elements is a recurrence `h' = a h + b` of its own, in blocks of steps.
 
-All blocks run side by side: first from zero, with the product of their decays, from which the states at the beginnings of the blocks
-follow; then from these. No logarithm and no quotient is taken.
+All blocks run side by side: from zero, with the products of their decays. From these follow the states at the beginnings of the
+blocks, one after another, and from both the states of all steps. No logarithm and no quotient is taken.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
@@ -21,16 +22,25 @@ from jax2onnx_lax.recurrence._carries import read_stack
 from jax2onnx_lax.recurrence._sequential import sequential_scan
 from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product, size_of
 
-__all__ = ["BlockwiseStates", "ElementwiseSolution"]
+__all__ = ["ElementwiseSolution", "SumSolution", "states_before"]
 
-#: Steps of a block. They are written one after another: a loop of few steps costs more than its arithmetic.
-_BLOCK = 16
+_Parts = tuple[jax.Array, ...]
+_Step = tuple[tuple[_Parts, _Parts], tuple[_Parts, _Parts]]
+
+#: Steps of a block where the number of all steps is symbolic.
+_BLOCK = 32
+
+#: So many steps of a large state, and steps from one block to the next one, are written one after another: a loop costs more.
+_FEW, _FEW_BLOCKS = 16, 4
 
 #: Elements of a state that are worth an operation of a single step.
 _LARGE = 2048
 
-#: Elements of all states that are computed at once, and the most steps.
-_CACHED, _LONGEST = 2**17, 512
+#: Elements of a state whose arrays for all steps need not be divided; of all states that are computed at once; and the most steps of these.
+_SMALL, _CACHED, _LONGEST = 256, 2**17, 512
+
+#: The greatest absolute value of a decay in blocks, which exceeds 1 by what roundings do: products of such decays stay in range.
+_GREATEST_DECAY = 1.00001
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,16 +61,20 @@ class ElementwiseSolution:
     def segment(self) -> int | None:
         """The number of steps to compute at once: their arrays stay in the caches of a processor, and their operations are worth a call."""
         size = max(1, size_of(self.form.shape))
-        return _BLOCK if size >= _LARGE else min(_LONGEST, max(_BLOCK, _CACHED // size // _BLOCK * _BLOCK))
+        if size <= _SMALL:
+            return None
+        return _FEW if size >= _LARGE else min(_LONGEST, max(_FEW, _CACHED // size // _FEW * _FEW))
 
     @functools.cached_property
     def after(self) -> jax.Array:
         """The states after each step, [T, ...]."""
-        return self._solved.states
+        if self._is_short:
+            return jnp.stack(_written_out(self._decay.in_steps(self.length), self._update, self.init))
+        return _states_in_blocks(self._decay, self._update, self.init)
 
-    @functools.cached_property
-    def _solved(self) -> BlockwiseStates:
-        return BlockwiseStates.compute(self._decay, self._update, self.init)
+    @property
+    def _is_short(self) -> bool:
+        return is_static(self.length) and self.length <= _FEW
 
     @functools.cached_property
     def before(self) -> jax.Array:
@@ -78,89 +92,178 @@ class ElementwiseSolution:
 
     @property
     def conditions(self) -> list[jax.Array]:
-        """Whether the results are those of the loop, which sums of infinite and products of huge numbers need not be."""
-        return [is_moderate(x) for x in self._solved.bounds]
+        """Whether the results are those of the loop: no sum in a block is infinite, and no product leaves the range.
+
+        They take what the loop is given, not what it computes.
+        """
+        if self._is_short:
+            return []
+        is_shrinking = jnp.all(jnp.abs(self._decay.array) <= _GREATEST_DECAY)
+        return [is_shrinking, is_moderate(self._update, self.init)]
 
     @functools.cached_property
-    def _decay(self) -> jax.Array:
+    def _decay(self) -> _Decay:
+        dtype = self.init.dtype
         if not self.form.decay:
-            return jnp.zeros((1,) * (1 + len(self.form.shape)), self.init.dtype)
-        parts = [product(term.factors, self.form.axes, term.scale, dtype=self.init.dtype) for term in self.form.decay]
+            return _Decay(jnp.zeros((1,) * (1 + len(self.form.shape)), dtype), False)
+        parts = [product(term.factors, self.form.axes, term.scale, dtype=dtype) for term in self.form.decay]
         arrays = [part.array if part.timed else part.array[None] for part in parts]
-        total = functools.reduce(jnp.add, arrays).astype(self.init.dtype)
-        return jnp.broadcast_to(total, (self.length, *total.shape[1:]))
+        return _Decay(functools.reduce(jnp.add, arrays).astype(dtype), any(part.timed for part in parts))
 
     @functools.cached_property
     def _update(self) -> jax.Array:
-        shape = (self.length, *self.form.shape)
-        if not self.form.update:
-            return jnp.zeros(shape, self.init.dtype)
-        found: BatchedArray = Value(self.form.shape, self.init.dtype, terms=self.form.update).array()
-        return jnp.broadcast_to(found.array if found.timed else found.array[None], shape)
+        return _updates(self.form, self.init.dtype, self.length)
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockwiseStates:
-    """States in all steps.
+@dataclasses.dataclass(frozen=True, eq=False)
+class SumSolution:
+    """States that each step adds something to: running sums, in the order of the steps.
 
     Attributes:
-      states: `h[t] = decay[t] h[t-1] + update[t]`, [T, ...].
-      bounds: the arrays that give the states at the ends of blocks: where all are finite and far from overflow, these are the states
-        of the loop. Within a block the arithmetic is that of the loop itself.
+      form: the update of the state in a step.
+      init: the first state.
+      length: the number of steps.
     """
 
-    states: jax.Array
-    bounds: list[jax.Array]
+    form: AffineUpdate
+    init: jax.Array
+    length: Dim
+    segment: None = None
+    conditions: Sequence[jax.Array] = ()
 
     @staticmethod
-    def compute(decay: jax.Array, update: jax.Array, init: jax.Array) -> BlockwiseStates:
-        """The states.
+    def takes(form: AffineUpdate) -> bool:
+        """Whether the decay is the number 1, and the update has all axes of the state."""
+        is_number = not any(term.factors for term in form.decay)
+        return form.is_plain and is_number and sum(term.scale for term in form.decay) == 1
 
-        Args:
-          decay: [T, ...], whose other axes may be of size 1.
-          update: [T, ...].
-          init: the state before the first step, [...].
-        """
-        length = update.shape[0]
-        if is_static(length) and length <= _BLOCK:
-            rows = [(decay[t], update[t]) for t in range(int(length))]
-            return BlockwiseStates(jnp.stack(_steps(rows, init)), [])
-        count = -(-length // _BLOCK)
-        decays, updates = (_blocks(x, count, filling) for x, filling in ((decay, 1.0), (update, 0.0)))
-        rows = list(zip(decays, updates, strict=True))
-        total, state = rows[0]
-        for factor, summand in rows[1:]:
-            total, state = total * factor, state * factor + summand
-        starts, bounds = _starts(total[:, 0], state[:, 0], init)
-        found = jnp.concatenate(_steps(rows, starts[:, None]), 1)
-        states = found.reshape(count * _BLOCK, *update.shape[1:])
-        return BlockwiseStates(states[:length], [*bounds, state, starts])
+    @functools.cached_property
+    def _all(self) -> jax.Array:
+        """The first state, and those after each step."""
+        return jnp.cumsum(jnp.concatenate([self.init[None], _updates(self.form, self.init.dtype, self.length)]), 0)
+
+    @property
+    def last(self) -> jax.Array:
+        """The state after all steps."""
+        return self._all[-1]
+
+    def read(self, term: Term) -> BatchedArray:
+        """See `Solution`."""
+        return read_stack(term, self._all[1:] if term.when == "after" else self._all[:-1])
 
 
-def _starts(total: jax.Array, state: jax.Array, init: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-    """The states before each block, from the products of the blocks' decays and from their last states, with their bounds."""
-    if is_static(total.shape[0]):
-        outer = BlockwiseStates.compute(total[:-1], state[:-1], init)
-        return jnp.concatenate([init[None], outer.states]), outer.bounds
-
-    def across(carry: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return carry * row[0] + row[1], carry
-
-    return sequential_scan(across, init, (total, state))[1], []
+def _updates(form: AffineUpdate, dtype: np.dtype, length: Dim) -> jax.Array:
+    """What the steps add to a state, `[length, ...]`."""
+    if not form.update:
+        return jnp.zeros((length, *form.shape), dtype)
+    found: BatchedArray = Value(form.shape, dtype, terms=form.update).array()
+    return jnp.broadcast_to(found.array if found.timed else found.array[None], (length, *form.shape))
 
 
-def _steps(rows: Sequence[tuple[jax.Array, jax.Array]], start: jax.Array) -> list[jax.Array]:
-    """The states after each step."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Decay:
+    """The decays in all steps.
+
+    Attributes:
+      array: `[T, ...]`, whose axes but the first may be of size 1; `[1, ...]` where all steps have the same.
+      timed: whether they have not.
+    """
+
+    array: jax.Array
+    timed: bool
+
+    def in_steps(self, length: Dim) -> jax.Array:
+        """The decays as `[length, ...]`."""
+        return jnp.broadcast_to(self.array, (length, *self.array.shape[1:]))
+
+
+def states_before(decay: jax.Array, update: jax.Array, init: jax.Array) -> jax.Array:
+    """The states before the steps `h[t + 1] = decay[t] h[t] + update[t]`, which are computed one after another, `[T, ...]`.
+
+    Args:
+      decay: [T, ...], whose other axes may be of size 1.
+      update: [T, ...].
+      init: the state before the first step, [...].
+    """
+    if is_static(update.shape[0]) and update.shape[0] <= _FEW_BLOCKS:
+        return jnp.stack([init, *_written_out(decay[:-1], update[:-1], init)])
+
+    def step(state: _Parts, row: tuple[_Parts, _Parts]) -> tuple[_Parts, _Parts]:
+        return _sum(_product(state, row[0]), row[1]), state
+
+    before: _Parts = sequential_scan(step, _parts(init), (_parts(decay), _parts(update)))[1]
+    return _joined(before)
+
+
+def _written_out(decay: jax.Array, update: jax.Array, state: jax.Array) -> list[jax.Array]:
+    """The states after each step, of few steps."""
     states = []
-    for factor, summand in rows:
-        start = start * factor + summand
-        states.append(start)
+    for t in range(update.shape[0]):
+        state = state * decay[t] + update[t]
+        states.append(state)
     return states
 
 
-def _blocks(x: jax.Array, count: Dim, filling: float) -> list[jax.Array]:
-    """`x` [T, ...], filled up to whole blocks: for each step of a block its row in all blocks, [count, 1, ...]."""
-    missing = count * _BLOCK - x.shape[0]
+def _states_in_blocks(decay: _Decay, update: jax.Array, init: jax.Array) -> jax.Array:
+    """The same by blocks side by side."""
+    length = update.shape[0]
+    size = _steps_of_block(length)
+    count = (length + size - 1) // size
+    rows = _blocks(update, count, size, 0.0)
+    factors = _blocks(decay.array, count, size, 1.0) if decay.timed else decay.array
+    products, sums = _from_zero(factors, rows, timed=decay.timed)
+    total = jnp.broadcast_to(products[-1], (count, *products.shape[2:]))
+    starts = states_before(total, sums[-1], init)
+    states = jnp.moveaxis(sums + products * starts, 0, 1)
+    return states.reshape(count * size, *update.shape[1:])[:length]
+
+
+def _steps_of_block(length: Dim) -> int:
+    """About as many steps of a block as there are blocks."""
+    if not is_static(length):
+        return _BLOCK
+    return 1 << round((int(length) - 1).bit_length() / 2)
+
+
+def _from_zero(decay: jax.Array, update: jax.Array, *, timed: bool) -> tuple[jax.Array, jax.Array]:
+    """The products of the decays up to each step of a block, and the states from zero on, both [size, blocks, ...]."""
+    zeros, rows = _parts(jnp.zeros_like(update[0])), _parts(update)
+    if not timed:
+        factor = _parts(decay[0])
+        sums = sequential_scan(lambda h, row: (_sum(_product(h, factor), row),) * 2, zeros, rows)[1]
+        return jnp.cumprod(jnp.broadcast_to(decay, (update.shape[0], *decay.shape[1:])), 0)[:, None], _joined(sums)
+
+    def step(carry: tuple[_Parts, _Parts], row: tuple[_Parts, _Parts]) -> _Step:
+        new = _product(carry[0], row[0]), _sum(_product(carry[1], row[0]), row[1])
+        return new, new
+
+    ones = _parts(jnp.ones_like(decay[0]))
+    products, sums = sequential_scan(step, (ones, zeros), (_parts(decay), rows))[1]
+    return _joined(products), _joined(sums)
+
+
+def _parts(x: jax.Array) -> _Parts:
+    """The real and the imaginary parts of complex numbers, which a loop carries apart; real numbers as they are."""
+    return (jnp.real(x), jnp.imag(x)) if jnp.iscomplexobj(x) else (x,)
+
+
+def _joined(parts: _Parts) -> jax.Array:
+    return parts[0] if len(parts) == 1 else jax.lax.complex(*parts)
+
+
+def _product(a: _Parts, b: _Parts) -> _Parts:
+    if len(a) == 1:
+        return (a[0] * b[0],)
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _sum(a: _Parts, b: _Parts) -> _Parts:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _blocks(x: jax.Array, count: Dim, size: int, filling: float) -> jax.Array:
+    """`x` [T, ...], filled up to whole blocks: for each step of a block its row in all blocks, [size, count, ...]."""
+    missing = count * size - x.shape[0]
     if not (is_static(missing) and missing == 0):
         x = jnp.pad(x, [(0, missing), *((0, 0) for _ in x.shape[1:])], constant_values=filling)
-    return jnp.split(x.reshape(count, _BLOCK, *x.shape[1:]), _BLOCK, 1)
+    return jnp.moveaxis(x.reshape(count, size, *x.shape[1:]), 1, 0)

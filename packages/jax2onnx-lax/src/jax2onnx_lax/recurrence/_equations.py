@@ -13,8 +13,8 @@ from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, is_literal, is_static, open_jaxpr
 from jax2onnx_graph.arrays import Array
 
+from jax2onnx_lax._called import called_jaxpr
 from jax2onnx_lax.recurrence._affine import Affine, Batch, Leaf, Product, Term
-from jax2onnx_lax.recurrence._called import called_jaxpr
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._formulas import ONE, Formula
 

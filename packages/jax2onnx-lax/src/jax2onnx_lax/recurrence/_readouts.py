@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.integers._domain import is_one
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._matrix import Matrices
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, Value, product
@@ -42,7 +43,7 @@ class Readout:
           UnsuitableError: there is not exactly one.
         """
         summed = [i for i, label in enumerate(term.axes) if label not in term.out]
-        wide = [i for i in summed if not (_is_one(shape[i]))] if len(summed) > 1 else summed
+        wide = [i for i in summed if not (is_one(shape[i]))] if len(summed) > 1 else summed
         if len(wide) != 1:
             raise UnsuitableError("its state is needed in all steps, not only products of it with queries")
         return wide[0]
@@ -82,7 +83,3 @@ class Readout:
         leaf = Value(whole.shape[1:], whole.dtype, lambda: BatchedArray(whole, True))
         read = Factor(leaf, (*m.batch, *self.extra, m.values))
         return product((*self.others, read), self.term.out, self.term.scale, dtype=y.dtype)
-
-
-def _is_one(dim: Dim) -> bool:
-    return is_static(dim) and dim == 1

@@ -10,13 +10,13 @@ from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._carries import Solution
 from jax2onnx_lax.recurrence._chunks import ChunkSolution
 from jax2onnx_lax.recurrence._convolution import Convolution, ConvolutionSolution
-from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution
+from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution, SumSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._kernel import KernelSolution
 from jax2onnx_lax.recurrence._values import size_of
 from jax2onnx_lax.recurrence.linear_attention import is_taken
 
-__all__ = ["FEWEST_STEPS", "AnySolution", "Solver"]
+__all__ = ["FEWEST_OF_SYMBOLIC", "FEWEST_STEPS", "AnySolution", "Solver"]
 
 #: A step on a larger state takes as long as the loop around it. More where the step also computes products along the axes of the state.
 _MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
@@ -24,9 +24,13 @@ _MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
 #: Of fewer steps the loop is faster than blocks and chunks.
 FEWEST_STEPS = 32
 
+#: The same where their number is symbolic, of elementwise recurrences (32 steps took 0.10 ms in place of 0.08, 64 took 0.10 in place of
+#: 0.14) and of convolutions (4 steps of 64 channels took 0.2 ms in place of 1, 32 took 0.6, 64 0.9).
+FEWEST_OF_SYMBOLIC = 64
+
 _DTYPES = (jnp.float32, jnp.float64, jnp.complex64, jnp.complex128)
 
-Whole = KernelSolution | ChunkSolution | ElementwiseSolution
+Whole = KernelSolution | ChunkSolution | ElementwiseSolution | SumSolution
 AnySolution = Whole | ConvolutionSolution
 
 
@@ -68,6 +72,8 @@ class Solver:
         size = size_of(form.shape)
         limit = _MOST_ELEMENTS if form.is_plain else _MOST_OF_PRODUCTS
         if form.low is None and size <= limit:
+            if SumSolution.takes(form):
+                return SumSolution(form, init, length)
             return ElementwiseSolution(form, init, length)
         if is_taken(self._ctx, init.dtype) and KernelSolution.takes(form, init, length):
             return KernelSolution(form, init, length)

@@ -10,7 +10,7 @@ from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, is_literal, open_jaxpr, struct
 
-from jax2onnx_lax.recurrence._called import CALLS, called_jaxpr, is_batchable
+from jax2onnx_lax._called import is_batchable, plain_call
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 __all__ = ["Steps"]
@@ -40,7 +40,7 @@ class Steps:
     given: tuple[Sequence[int], Sequence[int]]
 
     @staticmethod
-    def of(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> Steps:
+    def from_jaxpr(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> Steps:
         """The steps of a body.
 
         Args:
@@ -102,7 +102,7 @@ def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Va
 
 
 def _is_call(eqn: Equation, on_carry: Collection[Var]) -> bool:
-    return eqn.primitive.name in CALLS and any(v in on_carry for v in eqn.invars if not is_literal(v))
+    return plain_call(eqn) is not None and any(v in on_carry for v in eqn.invars if not is_literal(v))
 
 
 def _evaluated(jaxpr: Jaxpr, operands: Sequence[jax.Array], carry: Collection[int]) -> list[jax.Array]:
@@ -112,7 +112,7 @@ def _evaluated(jaxpr: Jaxpr, operands: Sequence[jax.Array], carry: Collection[in
     env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
     for eqn in inner.eqns:
         values = [_value(v, env) for v in eqn.invars]
-        called = called_jaxpr(eqn) if _is_call(eqn, on_carry) else None
+        called = plain_call(eqn) if _is_call(eqn, on_carry) else None
         if called is None:
             results = bind_equation(eqn, values)
         else:

@@ -22,7 +22,7 @@ from jax2onnx_graph.forms import Form
 from jax2onnx_graph.rewrite.patterns import scalar
 from jax2onnx_graph.weights.absent import AbsentTensor
 
-from jax2onnx_lax.recurrence._called import called_equations
+from jax2onnx_lax._called import called_equations
 from jax2onnx_lax.recurrence._cell_bodies import CellBody, ScannedTensor
 from jax2onnx_lax.recurrence._cells import Cell, cells
 from jax2onnx_lax.recurrence._errors import UnsuitableError
@@ -86,7 +86,7 @@ def cell_scan(
     if not _has_gates(jaxpr):
         ctx.decline("its step has no gates")
     try:
-        steps = Steps.of(jaxpr, num_consts, num_carry)
+        steps = Steps.from_jaxpr(jaxpr, num_consts, num_carry)
         return _CellScan(ctx, steps, operands, num_consts, num_carry, length, reverse).lowered()
     except UnsuitableError as reason:
         ctx.decline(str(reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import jax
@@ -14,10 +15,12 @@ from jax2onnx_core.lowering.physical import physical_type
 
 from jax2onnx_lax._compat import inconclusive_dimension_error
 from jax2onnx_lax.random._equations import has_keys
-from jax2onnx_lax.recurrence._convolution import FEWEST_OF_SYMBOLIC_CONVOLUTIONS, ConvolutionSolution
+from jax2onnx_lax.recurrence._convolution import ConvolutionSolution
+from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution, SumSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
+from jax2onnx_lax.recurrence._parts import parted
 from jax2onnx_lax.recurrence._sequential import sequential_scan
-from jax2onnx_lax.recurrence._solver import FEWEST_STEPS, AnySolution, Solver
+from jax2onnx_lax.recurrence._solver import FEWEST_OF_SYMBOLIC, FEWEST_STEPS, AnySolution, Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
 from jax2onnx_lax.reduce._branches import branch
 
@@ -64,11 +67,16 @@ def linear_scan(ctx: Context, loop: Loop, operands: Sequence[Value], body: ScanB
     """
     if has_keys(body.jaxpr):
         ctx.decline("its steps have random keys, which are no numbers")
-    task = _Task(ctx, loop, operands)
-    traced = task.traced(body)
+    nonnegative = [_is_nonnegative(ctx.known(x)) for x in operands[: body.num_consts]]
+    task, avals = _Task(ctx, loop, operands), list(map(struct, ctx.avals_in))
+    traced = ctx.once(lambda: task.traced(body, avals, nonnegative), "linear_scan", body, avals, nonnegative)
     if is_static(body.length) and body.length < traced.least:
         ctx.decline("it has few steps")
     return task.lowered(traced, body.length)
+
+
+def _is_nonnegative(known: np.ndarray | None) -> bool:
+    return known is not None and known.dtype.kind == "f" and bool((known >= 0).all())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +87,13 @@ class _Traced:
       jaxpr: computes them.
       guarded: whether it has one more result, which is false where the others may not be those of the scan.
       least: the number of steps below which the scan is faster.
+      early: whether that result may be known before the others are computed.
     """
 
     jaxpr: Jaxpr
     guarded: bool
     least: int
+    early: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,10 +104,9 @@ class _Task:
     loop: Loop
     operands: Sequence[Value]
 
-    def traced(self, body: ScanBody) -> _Traced:
+    def traced(self, body: ScanBody, avals: Sequence[jax.ShapeDtypeStruct], nonnegative: Sequence[bool]) -> _Traced:
         """The other form; declines where it would not be faster, or not the same."""
-        steps = _Steps(self.ctx, body, [self._is_nonnegative(x) for x in self.operands[: body.num_consts]])
-        avals = list(map(struct, self.ctx.avals_in))
+        steps = _Steps(self.ctx, body, nonnegative)
         try:
             whole = jax.make_jaxpr(steps.all_at_once)(*avals)
             chosen = steps.divided(avals) or whole
@@ -111,17 +120,19 @@ class _Task:
             )
         if not steps.solved:
             self.ctx.decline("no value that its steps hand on is computed faster in another form")
-        return _Traced(chosen, len(open_jaxpr(chosen)[0].outvars) > len(self.ctx.avals_out), steps.least)
-
-    def _is_nonnegative(self, value: Value) -> bool:
-        known = self.ctx.known(value)
-        return known is not None and known.dtype.kind == "f" and bool((known >= 0).all())
+        guarded = len(open_jaxpr(chosen)[0].outvars) > len(self.ctx.avals_out)
+        return _Traced(chosen, guarded, steps.least, guarded and chosen is whole and steps.is_elementwise)
 
     def lowered(self, traced: _Traced, length: Dim) -> Sequence[Value]:
         """The results; those of the loop where they would be others, or where the loop has few steps."""
-        if is_static(length) or not traced.least:
+        few = None
+        if not is_static(length) and traced.least:
+            few = self.ctx.op.Less(self.ctx.dim(length), self.ctx.constant(traced.least, dtype=np.int64))
+        parts = parted(traced.jaxpr) if traced.early else None
+        if parts is not None:
+            return self._guarded_early(parts, few)
+        if few is None:
             return self._guarded(self.ctx, traced)
-        few = self.ctx.op.Less(self.ctx.dim(length), self.ctx.constant(traced.least, dtype=np.int64))
         return branch(self.ctx, few, usual=lambda sub: self._guarded(sub, traced), rare=self._looped)
 
     def _guarded(self, ctx: Context, traced: _Traced) -> Sequence[Value]:
@@ -130,6 +141,16 @@ class _Task:
             return found
         *results, safe = found
         return branch(ctx, ctx.op.Not(safe), usual=lambda sub: results, rare=self._looped)
+
+    def _guarded_early(self, parts: tuple[Jaxpr, Jaxpr], few: Value | None) -> Sequence[Value]:
+        """The same by one If, whose condition is computed first."""
+        before, after = parts
+        *shared, safe = self.ctx.inline(before, *self.operands)
+        unsafe = self.ctx.op.Not(safe)
+        return branch(
+            self.ctx, unsafe if few is None else self.ctx.op.Or(few, unsafe),
+            usual=lambda sub: sub.inline(after, *self.operands, *shared), rare=self._looped,
+        )  # fmt: skip
 
     def _looped(self, ctx: Context) -> Sequence[Value]:
         results = self.loop(ctx, *self.operands)
@@ -150,9 +171,18 @@ class _Steps:
     @property
     def least(self) -> int:
         """The number of steps below which the loop is faster."""
-        if not is_static(self._body.length) and any(isinstance(x, ConvolutionSolution) for x in self.solved):
-            return FEWEST_OF_SYMBOLIC_CONVOLUTIONS
-        return 0 if all(solution.segment is None for solution in self.solved) else FEWEST_STEPS
+        others = [x for x in self.solved if not isinstance(x, SumSolution)]
+        if not is_static(self._body.length) and any(
+            isinstance(x, ConvolutionSolution | ElementwiseSolution) for x in others
+        ):
+            return FEWEST_OF_SYMBOLIC
+        is_in_parts = any(x.segment is not None or isinstance(x, ElementwiseSolution) for x in others)
+        return FEWEST_STEPS if is_in_parts else 0
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether all states are recurrences of their elements, whose conditions are known before they are solved."""
+        return all(isinstance(x, ElementwiseSolution | SumSolution) for x in self.solved)
 
     @property
     def segment(self) -> int | None:
@@ -239,10 +269,10 @@ class _Steps:
         results = system.results()
         conditions = [*solver.conditions, *system.conditions]
         self.solved = solver.solved
-        return results, [jnp.all(jnp.stack(conditions))] if conditions else []
+        return results, [functools.reduce(jnp.logical_and, conditions)] if conditions else []
 
     def _ordered(self, results: Sequence[jax.Array], safe: Sequence[jax.Array]) -> list[jax.Array]:
         """The results with the last step first where the scan is reversed, then whether all of them are safe."""
         count = self._body.num_carry
         stacks = [jnp.flip(y, 0) if self._body.reverse else y for y in results[count:]]
-        return [*results[:count], *stacks, *([jnp.all(jnp.stack(safe))] if len(safe) > 1 else safe)]
+        return [*results[:count], *stacks, *([functools.reduce(jnp.logical_and, safe)] if safe else [])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jax2onnx_core import Context, Value
+from jax2onnx_graph.forms import Form
 
 __all__ = ["Results", "branch"]
 
@@ -13,7 +14,7 @@ Results = Callable[[Context], Sequence[Value]]
 
 
 def branch(ctx: Context, condition: Value | None, *, rare: Results, usual: Results) -> Sequence[Value]:
-    """The results of one of two computations, by an If.
+    """The results of one of two computations, by an If; those of the rare one, which is always right, where the target prefers no If.
 
     Both have the same number of results, of equal dtypes and dimensions.
 
@@ -25,6 +26,8 @@ def branch(ctx: Context, condition: Value | None, *, rare: Results, usual: Resul
     """
     if condition is None:
         return usual(ctx)
+    if ctx.prefers(Form.RARE_IN_A_BRANCH, Form.RARE_ALWAYS) is Form.RARE_ALWAYS:
+        return rare(ctx)
     exceptional, regular = ctx.subgraph("rare"), ctx.subgraph("usual")
     rare_results, usual_results = rare(exceptional), usual(regular)
     dims = [regular.known_dims(value) for value in usual_results]

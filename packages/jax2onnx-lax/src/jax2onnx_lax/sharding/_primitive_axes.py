@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from jax2onnx_core.jax_types import Equation, Params
 from jax2onnx_core.jaxprs import Dim, Dims, is_static
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, IterationAxis, view_axes
+from jax2onnx_graph.facts.axis_maps import Axes, AxisMaps, Iteration, IterationAxis, aligned, unmerged, view_axes
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.values import LabelledDim
 
@@ -60,10 +60,6 @@ def _axes(shape: Dims, named: Iterable[int] = (), iteration: Iteration = Iterati
     return [_axis(dim, iteration if d in places else Iteration.SAME) for d, dim in enumerate(shape)]
 
 
-def _each(axes: Sequence[IterationAxis]) -> Axes:
-    return tuple((axis,) for axis in axes)
-
-
 def _places(value: int | Sequence[int]) -> Sequence[int]:
     return value if isinstance(value, (tuple, list)) else (value,)
 
@@ -73,34 +69,34 @@ def _places(value: int | Sequence[int]) -> Sequence[int]:
 
 def _elementwise(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     """Scalars, and dimensions of size 1, are repeated."""
-    axes = _each(_axes(results[0]))
-    return AxisMaps([_aligned(own, results[0], axes) for own in shapes], [axes])
+    axes = _axes(results[0])
+    return AxisMaps([_repeated(own, results[0], axes) for own in shapes], [unmerged(axes)])
 
 
-def _aligned(own: Dims, shape: Dims, axes: Axes) -> Axes:
-    return tuple(group if size == dim else () for size, dim, group in zip(own, shape, axes, strict=False))
+def _repeated(own: Dims, shape: Sequence[Dim], axes: Sequence[IterationAxis]) -> Axes:
+    """The axes of an operand that is repeated to get another shape."""
+    return aligned(list(map(_labelled, own)), list(map(_labelled, shape)), axes)
 
 
 def _bitcast(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     """A last axis of parts comes or goes where the dtypes have different widths."""
     longest = max(shapes[0], results[0], key=len)
-    axes = _each(_axes(longest, range(min(len(shapes[0]), len(results[0])), len(longest))))
+    axes = unmerged(_axes(longest, range(min(len(shapes[0]), len(results[0])), len(longest))))
     return AxisMaps([axes[: len(shapes[0])]], [axes[: len(results[0])]])
 
 
 def _broadcast_in_dim(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
-    axes, places = _each(_axes(results[0])), params["broadcast_dimensions"]
-    taken = tuple(axes[d] for d in places)
-    dynamic = [None] * (len(shapes) - 1)
-    return AxisMaps([_aligned(shapes[0], tuple(results[0][d] for d in places), taken), *dynamic], [axes])
+    axes, places = _axes(results[0]), params["broadcast_dimensions"]
+    source = _repeated(shapes[0], [results[0][d] for d in places], [axes[d] for d in places])
+    return AxisMaps([source, *[None] * (len(shapes) - 1)], [unmerged(axes)])
 
 
 def _iota(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
-    return AxisMaps([None] * len(shapes), [_each(_axes(results[0], [params["dimension"]]))])
+    return AxisMaps([None] * len(shapes), [unmerged(_axes(results[0], [params["dimension"]]))])
 
 
 def _transpose(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
-    axes = _each(_axes(shapes[0]))
+    axes = unmerged(_axes(shapes[0]))
     return AxisMaps([axes], [tuple(axes[d] for d in params["permutation"])])
 
 
@@ -118,7 +114,7 @@ def _reshape(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps | No
 def _along(name: str, params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     """Each result depends on whole axes, whose sizes operands and results may have of their own."""
     named = set(_places(params[name]))
-    shared = _each(_axes(shapes[0], named))
+    shared = unmerged(_axes(shapes[0], named))
 
     def own(shape: Dims) -> Axes:
         return tuple(((_axis(n, Iteration.OTHER),) if d in named else shared[d]) for d, n in enumerate(shape))
@@ -129,7 +125,7 @@ def _along(name: str, params: Params, shapes: _Shapes, results: _Shapes) -> Axis
 def _without(name: str, params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     """Results do not have the named axes, over which operands are reduced; argmax and argmin need their order."""
     named = set(_places(params[name]))
-    axes = _each(_axes(shapes[0], named, Iteration.OTHER if "index_dtype" in params else Iteration.SUMMED))
+    axes = unmerged(_axes(shapes[0], named, Iteration.OTHER if "index_dtype" in params else Iteration.SUMMED))
     kept = tuple(group for d, group in enumerate(axes) if d not in named)
     return AxisMaps([axes] * len(shapes), [kept] * len(results))
 
@@ -141,7 +137,7 @@ def _part(whole: Dims, part: Dims, is_dense: Sequence[bool] | None = None) -> tu
     """The axes of an array and of a part of it: the same ones where the part has all of an axis, whatever its size."""
     all_dense = (True,) * len(whole) if is_dense is None else is_dense
     partial = [d for d, n in enumerate(whole) if n != part[d] or not all_dense[d]]
-    axes = _each(_axes(whole, partial))
+    axes = unmerged(_axes(whole, partial))
     return axes, tuple((_axis(part[d], Iteration.OTHER),) if d in partial else group for d, group in enumerate(axes))
 
 
@@ -155,7 +151,7 @@ def _pad(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     padded = [d for d, config in enumerate(params["padding_config"]) if tuple(config) != (0, 0, 0)]
     axes = _axes(shapes[0], padded)
     made = [_axis(n, Iteration.OTHER) if d in padded else axes[d] for d, n in enumerate(results[0])]
-    return AxisMaps([_each(axes), None], [_each(made)])
+    return AxisMaps([unmerged(axes), None], [unmerged(made)])
 
 
 def _dynamic_slice(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
@@ -173,7 +169,7 @@ def _gather(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     numbers, (whole, indices) = params["dimension_numbers"], shapes
     source, taken = _part(whole, params["slice_sizes"])
     shared = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
-    rows = _each(_axes(indices, [len(indices) - 1]))
+    rows = unmerged(_axes(indices, [len(indices) - 1]))
     searched = ((_axis(n, Iteration.OTHER),) for n in whole)
     operand = tuple(
         rows[shared[d]] if d in shared else other if d in numbers.collapsed_slice_dims else group
@@ -190,8 +186,8 @@ def _gather(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
 
 def _dot_general(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps:
     (summed, summed_right), (batch, batch_right) = params["dimension_numbers"]
-    left = _each(_axes(shapes[0], summed, Iteration.SUMMED))
-    right = list(_each(_axes(shapes[1])))
+    left = unmerged(_axes(shapes[0], summed, Iteration.SUMMED))
+    right = list(unmerged(_axes(shapes[1])))
     for i, j in [*zip(summed, summed_right, strict=True), *zip(batch, batch_right, strict=True)]:
         right[j] = left[i]
     free = [group for d, group in enumerate(left) if d not in (*summed, *batch)]
@@ -211,7 +207,7 @@ def _convolution(params: Params, shapes: _Shapes, results: _Shapes) -> AxisMaps 
         rhs[numbers.rhs_spec[0]] = out[numbers.out_spec[1]] = _axis(shapes[1][numbers.rhs_spec[0]])
         summed = _axis(shapes[0][numbers.lhs_spec[1]], Iteration.SUMMED)
         lhs[numbers.lhs_spec[1]] = rhs[numbers.rhs_spec[1]] = summed
-    return AxisMaps([_each(lhs), _each(rhs)], [_each(out)])
+    return AxisMaps([unmerged(lhs), unmerged(rhs)], [unmerged(out)])
 
 
 _RULES: Mapping[str, _Rule] = {

@@ -53,7 +53,7 @@ def propagated(run: Interpreter, eqn: Equation, *operands: ShardedArray) -> Sequ
     leading = [[a in x.axes for x in held] for a in plan.layout.stacked]
     values = evaluated(eqn, arrays, leading, **_sizes(eqn, maps, plan))
     results = [
-        ShardedArray(x, v.aval.shape, plan.of(axes))
+        ShardedArray(x, v.aval.shape, plan.tensor_layout(axes))
         for x, v, axes in zip(values, eqn.outvars, maps.results, strict=True)
     ]
     over = frozenset(a for axis in plan.axes if axis.iteration is Iteration.SUMMED for a in plan.tiled(axis))
@@ -148,14 +148,14 @@ class _Plan:
         """The axes of the mesh that divide an iteration axis."""
         return self.layout.tiled[self.axes.index(axis)]
 
-    def of(self, axes: Axes, stacked: Sequence[str] | None = None) -> Layout:
+    def tensor_layout(self, axes: Axes, stacked: Sequence[str] | None = None) -> Layout:
         """The layout of a tensor of these axes, which has all leading axes or some of them."""
         tiled = tuple(tuple(a for axis in group for a in self.tiled(axis)) for group in axes)
         return Layout(self.layout.stacked if stacked is None else tuple(stacked), tiled)
 
     def sizes(self, dims: Sequence[Dim], axes: Axes) -> tuple[Dim, ...]:
         """The sizes of a tensor of all devices for those on one of them."""
-        tiled = self.of(axes).tiled
+        tiled = self.tensor_layout(axes).tiled
         return tuple(
             1 if self._small.issuperset(group) and group else n * self._devices.count(names)
             for n, group, names in zip(dims, axes, tiled, strict=True)
@@ -164,7 +164,7 @@ class _Plan:
     def array(self, x: ShardedArray, axes: Axes | None) -> jax.Array:
         """An operand as it is computed with."""
         axes = ((),) * x.rank if axes is None else axes
-        layout = self.of(axes, [a for a in self.layout.stacked if a in x.axes])
+        layout = self.tensor_layout(axes, [a for a in self.layout.stacked if a in x.axes])
         array = self._devices.broadcastable(x, layout)
         return broadcast(array, (*array.shape[: len(layout.stacked)], *self.sizes(x.shape, axes)))
 

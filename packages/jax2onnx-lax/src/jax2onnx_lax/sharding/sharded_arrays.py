@@ -14,6 +14,8 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import bounds, is_static
 from jax2onnx_graph.arrays import Array
 
+from jax2onnx_lax.integers._domain import is_one
+
 __all__ = ["STACKED", "Devices", "Layout", "ShardedArray", "broadcast", "constant", "expanded", "whole"]
 
 #: Marks a mesh axis that is a leading axis of an array.
@@ -82,7 +84,7 @@ class ShardedArray:
 
     def is_uniform(self, dim: int) -> bool:
         """Whether a dimension of the array is of size 1 in place of many equal elements."""
-        return _is_one(self.dims[dim]) and not _is_one(self.shape[dim])
+        return is_one(self.dims[dim]) and not is_one(self.shape[dim])
 
     @property
     def sharded(self) -> ShardedArray:
@@ -128,7 +130,7 @@ class Devices:
             return False
         may_be_one = [*(False for _ in x.layout.stacked), *(not axes for axes in x.layout.tiled)]
         sizes = zip(x.array.shape, self.sizes_of(x.shape, x.layout), may_be_one, strict=True)
-        return all(_may_be_equal(size, wanted) or (one and _is_one(size)) for size, wanted, one in sizes)
+        return all(_may_be_equal(size, wanted) or (one and is_one(size)) for size, wanted, one in sizes)
 
     def joined(self, layouts: Sequence[Layout]) -> Layout:
         """A layout for values of one shape that are computed with each other: rather divided dimensions than leading axes."""
@@ -219,10 +221,6 @@ def _led(x: ShardedArray, axes: Sequence[str]) -> jax.Array:
 def _may_be_equal(a: Dim, b: Dim) -> bool:
     least, largest = bounds(a - b)
     return least <= 0 <= largest
-
-
-def _is_one(dim: Dim) -> bool:
-    return is_static(dim) and dim == 1
 
 
 def expanded(x: jax.Array, axes: Sequence[int]) -> jax.Array:

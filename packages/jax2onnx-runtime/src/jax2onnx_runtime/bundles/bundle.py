@@ -13,7 +13,6 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import Jax2OnnxError, OptionError, ReadError, WeightsError
-from jax2onnx_graph.metadata import read_states
 from jax2onnx_graph.options import check_flag, check_mapping
 from jax2onnx_graph.saving.contents import Content, Contents
 from jax2onnx_graph.saving.packing import PackedModel
@@ -44,7 +43,7 @@ class Bundle(Mapping[str, Program]):
     """Several programs by their names, such as the prefill and the steps of a decoder, or an encoder and a decoder.
 
     In files, and in a pickle, weights whose bytes are the same are stored once, though the programs were exported apart. In
-    a session, states of the same name are one state.
+    a session, states of the same name are one state, which a program with an input of that name reads, too.
 
     >>> from jax2onnx_runtime.bundles.bundle import Bundle
     >>> Bundle({})
@@ -182,7 +181,7 @@ class Bundle(Mapping[str, Program]):
           TargetError: the runtime is not installed, or cannot run the models.
         """
         check_flag("share_weights", share_weights)
-        check_common_states(self.programs)
+        check_common_states(self.programs, self.links)
         options = RuntimeOptions(
             threads, providers, session_options, graph_optimization_level, share_weights or None
         )  # fmt: skip
@@ -249,8 +248,9 @@ def _unstacked(programs: Mapping[str, Program]) -> dict[str, Loadable]:
     stacks: dict[str, list[Stack | None]] = {}
     for program in programs.values():
         found = unstacked(program.model)
-        for pair in read_states(program.model):
-            stacks.setdefault(pair.input, []).append(None if found is None else found.stacks.get(pair.input))
+        for value in program.model.graph.inputs:
+            stack = None if found is None else found.stacks.get(str(value.name))
+            stacks.setdefault(str(value.name), []).append(stack)
     common = {name for name, forms in stacks.items() if len(set(forms)) == 1}
     loadable = {}
     for name, program in programs.items():

@@ -16,7 +16,7 @@ from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import Sizes
 
-__all__ = ["Link", "LinkedSteps", "check_common_states", "read_links"]
+__all__ = ["Link", "LinkedSteps", "check_common_states", "read_by", "read_links"]
 
 _FORM = "links map outputs to inputs of other programs, {'encode.memory': 'decode.memory'}"
 
@@ -111,7 +111,15 @@ def _difference(one: ir.Value, other: ir.Value) -> str | None:
     return None
 
 
-def check_common_states(programs: Mapping[str, Program]) -> None:
+def read_by(name: str, programs: Mapping[str, Program], links: Sequence[Link]) -> list[str]:
+    """The inputs of a program that are states of others, which it reads: those with the names of these and without a link."""
+    own = {pair.input for pair in read_states(programs[name].model)}
+    apart = own | {link.input for link in links if link.target == name}
+    states = {pair.input for program in programs.values() for pair in read_states(program.model)}
+    return [given for given in _inputs(programs[name]) if given in states - apart]
+
+
+def check_common_states(programs: Mapping[str, Program], links: Sequence[Link]) -> None:
     """Raise OptionError where two programs have states of one name that cannot be one state."""
     known: dict[str, tuple[str, ir.Value, bool]] = {}
     for name, program in programs.items():
@@ -126,6 +134,15 @@ def check_common_states(programs: Mapping[str, Program]) -> None:
                     f"{type_text(value)}: {reason}. Export the programs with the same state, or name one of them otherwise "
                     "(input_names of to_onnx)."
                 )
+    for name, program in programs.items():
+        for given in read_by(name, programs, links):
+            other, first, _ = known[given]
+            if (reason := _difference(first, _inputs(program)[given])) is not None:
+                raise OptionError(
+                    f"The input {given!r} of {name} has the name of a state of {other}, which it would read, but it is "
+                    f"{type_text(_inputs(program)[given])} and not {type_text(first)}: {reason}. Name one of them otherwise "
+                    "(input_names of to_onnx), or link it."
+                )
 
 
 class LinkedSteps:
@@ -135,16 +152,19 @@ class LinkedSteps:
       name: that of the program.
       program: the program.
       links: those to its inputs that are no states.
+      reads: its inputs that are states of other programs.
+      shape: the shape of a state now.
       arrays: the arrays that came over links, by the program and the input.
       deliver: is called with the outputs of each step, by name.
     """
 
     def __init__(
-        self, name: str, program: Program, links: Sequence[Link], arrays: Mapping[tuple[str, str], Array],
-        deliver: Callable[[str, Mapping[str, Array]], None],
+        self, name: str, program: Program, links: Sequence[Link], reads: Sequence[str], shape: Callable[[str], tuple[int, ...]],
+        arrays: Mapping[tuple[str, str], Array], deliver: Callable[[str, Mapping[str, Array]], None],
     ) -> None:  # fmt: skip
         self._name, self._links, self._arrays, self._deliver = name, links, arrays, deliver
-        interface, linked = program.interface, {link.input for link in links}
+        self._reads, self._shape = reads, shape
+        interface, linked = program.interface, {link.input for link in links} | {*reads}
         assert isinstance(interface.step, TemplateForm), "programs of a bundle are without their functions"
         form = interface.step.without({i for i, leaf in enumerate(interface.inputs) if leaf.name in linked})
         self._steps = CallSteps(interface, interface.sizes_in(program.model), form)
@@ -156,6 +176,7 @@ class LinkedSteps:
         """The inputs that are no states, those that are linked among them, and the sizes of the symbols."""
         linked = {link.input: self._linked(link) for link in self._links}
         shapes = {name: tuple(array.shape) for name, array in linked.items()}
+        shapes |= {name: self._shape(name) for name in self._reads}
         arrays, sizes = self._steps.feeds(args, kwargs, {**states, **shapes})
         return {**arrays, **linked}, sizes
 

@@ -17,7 +17,7 @@ from jax2onnx_graph.saving.files import checked_path
 
 from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, write_arrays
-from jax2onnx_runtime.bundles.links import Link, LinkedSteps
+from jax2onnx_runtime.bundles.links import Link, LinkedSteps, read_by
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
@@ -130,13 +130,15 @@ class BundleSession(Mapping[str, ModelSession]):
         self._arrays: dict[tuple[str, str], Array] = {}
         self._sessions: dict[str, ModelSession] = {}
         first: StatefulModel | None = None
+        whole = {name: loadable.program for name, loadable in programs.items()}
         for name, loadable in programs.items():
-            first = self._open(name, loadable, sizes, initial, options, first)
+            reads = read_by(name, whole, links)
+            first = self._open(name, loadable, sizes, initial, options, first, reads)
         self.state = BundleStates(self._sessions, self._lock)
 
     def _open(
         self, name: str, loadable: Loadable, sizes: StateSizes, initial: Mapping[str, Array], options: RuntimeOptions,
-        first: StatefulModel | None,
+        first: StatefulModel | None, reads: Sequence[str],
     ) -> StatefulModel:  # fmt: skip
         """Load a program beside the first one, and return the first."""
         program = loadable.program
@@ -147,7 +149,7 @@ class BundleSession(Mapping[str, ModelSession]):
         links = [link for link in self._links if link.target == name and link.input not in own]
         try:
             self._sessions[name] = open_session(
-                program.model, lambda _: model, LinkedSteps(name, program, links, self._arrays, self._hand_over),
+                program.model, lambda _: model, LinkedSteps(name, program, links, reads, model.shape, self._arrays, self._hand_over),
                 symbol_space(program.model),
                 initial={state: array for state, array in {**initial, **begun}.items() if state in own},
                 held=program.interface.held_states(), sizes=sizes.for_model(program.model), lock=self._lock,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import ChainMap
 from collections.abc import Hashable, Iterable
 
 from jax2onnx_graph._ir import ir
@@ -36,25 +35,52 @@ class EliminateCommonSubexpressions(GraphPass):
     visits_subgraphs = False
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        _merge_equal(editor, ChainMap())
+        _merge_equal(editor, {})
 
 
-def _merge_equal(editor: GraphEditor, seen: ChainMap[Hashable, ir.Node]) -> None:
-    """Merge equal nodes of a graph, and of those in it, where `seen` are the nodes before them by their keys."""
+def _merge_equal(editor: GraphEditor, seen: dict[Hashable, ir.Node]) -> None:
+    """Merge equal nodes of a graph, and of those in it, where `seen` are the nodes before them and around it."""
+    own: list[Hashable] = []
     for node in editor.nodes():
-        if node.op_type in HAS_SUBGRAPHS:
+        op_type = node.op_type
+        if op_type in HAS_SUBGRAPHS:
             for inner in editor.nested_in(node):
-                _merge_equal(inner, seen.new_child())
+                _merge_equal(inner, seen)
                 editor.modified |= inner.finish()
-            continue
-        key = None if node.op_type == "Identity" else node_key(node, node.inputs)
-        if key is None:
-            continue
-        first = seen.get(key)
-        if first is None:
-            seen[key] = node
-        else:
+        elif op_type != "Identity" and (first := _first_equal(node, seen, own)) is not node:
             _merge(editor, node, first)
+    for key in own:
+        del seen[key]
+
+
+def _first_equal(node: ir.Node, seen: dict[Hashable, ir.Node], own: list[Hashable]) -> ir.Node:
+    """The first of the nodes that compute the same as a node, which is the node itself where there is no other.
+
+    Args:
+      node: the node.
+      seen: the nodes before it, by operator and operands; by their whole keys, too, where these are equal.
+      own: gets the keys that are added to `seen`.
+    """
+    if node.inputs:
+        earlier = _look_up((node.op_type, node.inputs), node, seen, own)
+        if earlier is node:
+            return node
+        _first_of_key(earlier, seen, own)
+    return _first_of_key(node, seen, own)
+
+
+def _first_of_key(node: ir.Node, seen: dict[Hashable, ir.Node], own: list[Hashable]) -> ir.Node:
+    key = node_key(node, node.inputs)
+    return node if key is None else _look_up(key, node, seen, own)
+
+
+def _look_up(key: Hashable, node: ir.Node, seen: dict[Hashable, ir.Node], own: list[Hashable]) -> ir.Node:
+    """The node that was seen with a key; this one, which is seen from now on, where none was."""
+    first = seen.get(key)
+    if first is None:
+        first = seen[key] = node
+        own.append(key)
+    return first
 
 
 class _NodeKey:

@@ -7,7 +7,7 @@ __all__ = ["RemoveDeadNodes"]
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
-from jax2onnx_graph.traversal import HAS_SUBGRAPHS, subgraphs
+from jax2onnx_graph.traversal import HAS_SUBGRAPHS, is_read, subgraphs
 
 
 class RemoveDeadNodes(GraphPass):
@@ -23,7 +23,7 @@ class RemoveDeadNodes(GraphPass):
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         for node in reversed(editor.graph):
-            if not any(output.uses() or output.is_graph_output() for output in node.outputs):
+            if not is_read(node):
                 for nested in subgraphs(node):
                     _detach(nested)
                 editor.discard(node)

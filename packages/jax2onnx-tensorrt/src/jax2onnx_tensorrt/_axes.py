@@ -1,4 +1,4 @@
-"""Pooling over one axis as pooling over two, the fewest that TensorRT pools over."""
+"""Operands with the fewest axes that TensorRT takes: two in space to pool over, two for the position of an extreme."""
 
 from __future__ import annotations
 
@@ -12,19 +12,37 @@ from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
-__all__ = ["PoolsPass"]
+__all__ = ["AxesPass"]
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
+_POSITIONS = ("ArgMax", "ArgMin")
 
 
-class PoolsPass(GraphPass):
-    """Give operands of one axis in space, [N, C, L], a second one of size 1, over which windows of size 1 go."""
+class AxesPass(GraphPass):
+    """Add an axis of size 1 where TensorRT wants one more.
+
+    1. Operands of pooling with one axis in space, [N, C, L], get a second one, over which windows of size 1 go.
+    2. Vectors of which ArgMax or ArgMin gives a position become matrices of one row.
+    """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
-        """Apply the rule above to one graph."""
+        """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
-            if node.op_type in _POOLS and not node.domain and len(dims_of(node.inputs[0]) or ()) == 3:
+            axes = len(dims_of(node.inputs[0]) or ()) if node.inputs and not node.domain else 0
+            if node.op_type in _POOLS and axes == 3:
                 _widen(editor, node)
+            elif node.op_type in _POSITIONS and axes == 1:
+                _raise(editor, node)
+
+
+def _raise(editor: GraphEditor, node: ir.Node) -> None:
+    x, result = node.inputs[0], node.outputs[0]
+    assert x is not None
+    b = editor.before(node)
+    row = b.op("Unsqueeze", x, b.ints([0]), dims=(1, *(b.dims(x) or ())))
+    attributes = {**attribute_values(node), "axis": 1}
+    (place,) = b.emit(node.op_type, [row], "", 1, None, (1, *(b.dims(result) or ())), attributes)
+    editor.put(node, "Squeeze", [place, b.ints([0])])
 
 
 def _widen(editor: GraphEditor, node: ir.Node) -> None:

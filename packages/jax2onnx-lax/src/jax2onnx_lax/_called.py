@@ -7,10 +7,10 @@ from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
 
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 
-__all__ = ["CALLS", "CONTROL_FLOW", "called_equations", "called_jaxpr", "is_batchable"]
+__all__ = ["CONTROL_FLOW", "called_equations", "called_jaxpr", "is_batchable", "plain_call"]
 
-#: Equations that are calls of their jaxpr, whatever it computes.
-CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint"})
+#: Equations that are calls of their jaxpr and nothing more: no rule of a derivative, no operation of its own.
+_PLAIN_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint"})
 
 #: Under vmap they do more than once what they do once, or loop until the last element is done.
 CONTROL_FLOW = frozenset({"while", "scan", "cond"})
@@ -27,6 +27,11 @@ def called_jaxpr(eqn: Equation) -> Jaxpr | None:
     operands = eqn.invars[len(eqn.invars) - len(inner.invars) :]
     pairs = [*zip(inner.invars, operands, strict=True), *zip(inner.outvars, eqn.outvars, strict=True)]
     return given[0] if all(a.aval.shape == b.aval.shape for a, b in pairs) else None
+
+
+def plain_call(eqn: Equation) -> Jaxpr | None:
+    """The jaxpr of an equation that is nothing but a call, which may stand in its place; None for others."""
+    return called_jaxpr(eqn) if eqn.primitive.name in _PLAIN_CALLS else None
 
 
 def called_equations(eqn: Equation) -> list[Equation]:

@@ -1,0 +1,140 @@
+"""`TrainingFunctions`: the functions that are exported: a step, which returns new states, and those that read them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_graph.errors import OptionError
+
+from jax2onnx_training.models import TrainedModel
+from jax2onnx_training.named_trees import NamedTree
+from jax2onnx_training.state_names import KEY, LOSS, OPTIMIZER, PARAMETERS, STEPS, VARIABLES, new_name
+
+__all__ = ["LossFunction", "Optimizer", "reading", "step_of", "with_parameters"]
+
+
+class Optimizer(Protocol):
+    """A gradient transformation of optax."""
+
+    @property
+    def init(self) -> Function:
+        """Makes the first state of parameters."""
+        ...
+
+    @property
+    def update(self) -> Callable[..., tuple[PyTree, PyTree]]:
+        """Makes updates and the next state of gradients, a state and parameters."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class LossFunction:
+    """The user's loss as a pure function of the arrays of a model.
+
+    Attributes:
+      model: the model.
+      fn: the user's function.
+    """
+
+    model: TrainedModel
+    fn: Function
+
+    def __call__(
+        self, parameters: PyTree, variables: Mapping[str, jax.Array], key: jax.Array | None, batch: Sequence[PyTree],
+        *, evaluating: bool = False,
+    ) -> tuple[jax.Array, tuple[dict[str, PyTree], dict[str, jax.Array]]]:  # fmt: skip
+        """The loss, the metrics and the new variables.
+
+        Args:
+          parameters: the parameters.
+          variables: variables that are not as they were in the model, by name.
+          key: a random key, if the function takes one.
+          batch: inputs and labels.
+          evaluating: whether the model is used as at inference.
+        """
+        drawn = {} if key is None else {KEY: key}
+        result, model = self.model.call(self.fn, parameters, variables, batch, evaluating=evaluating, **drawn)
+        loss, metrics, returned = self.parts(result)
+        return loss, (metrics, self.model.variables_after(model, returned))
+
+    def parts(self, result: PyTree) -> tuple[jax.Array, dict[str, PyTree], PyTree]:
+        """The loss, the metrics and the variables in a result of the user's function."""
+        functional = self.model.functional
+        expected = (
+            "a pair of the loss and the variables" if functional else "a scalar, or a pair of it and a dict of metrics"
+        )
+        parts = result if isinstance(result, tuple) else (result,)
+        if not 1 + functional <= len(parts) <= 2 + functional:
+            raise OptionError(f"The loss returns {len(parts)} values; it returns {expected}.")
+        metrics = parts[1 + functional] if len(parts) > 1 + functional else {}
+        if not isinstance(metrics, Mapping) or LOSS in metrics:
+            raise OptionError(
+                f"The loss returns {metrics!r:.80} for metrics; they are a dict of arrays without the key {LOSS!r}."
+            )
+        return jnp.asarray(parts[0]), dict(metrics), parts[1] if functional else None
+
+
+def step_of(
+    loss: LossFunction, optimizer: Optimizer, state: NamedTree, states: Sequence[str], names: Sequence[str]
+) -> Function:
+    """The function of one step: it takes the states and a batch, and returns the loss, the metrics and the new states.
+
+    Args:
+      loss: the loss.
+      optimizer: the optimizer.
+      state: the structure of its state.
+      states: the names of the states.
+      names: the names of what is in a batch.
+    """
+    import optax
+
+    model, update = loss.model, optax.with_extra_args_support(optimizer).update
+
+    def step(*args: PyTree) -> dict[str, PyTree]:
+        held, batch = dict(zip(states, args, strict=False)), args[len(states) :]
+        parameters, moments = model.parameters.tree(held[PARAMETERS]), state.tree(held.get(OPTIMIZER, {}))
+        variables, drawn = held.get(VARIABLES, {}), {}
+        key = held.get(KEY)
+        if key is not None:
+            drawn[KEY], key = jax.random.split(key)
+        differentiated = jax.value_and_grad(loss, has_aux=True)
+        (value, (metrics, after)), gradients = differentiated(parameters, variables, key, batch)
+        updates, moments = update(gradients, moments, parameters, value=value, grad=gradients)
+        new = {
+            PARAMETERS: model.parameters.named(optax.apply_updates(parameters, updates)), OPTIMIZER: state.named(moments),
+            VARIABLES: {name: after[name] for name in variables}, STEPS: held[STEPS] + 1, **drawn,
+        }  # fmt: skip
+        return {LOSS: value, **metrics, **{new_name(name): new[name] for name in states}}
+
+    return with_parameters(step, [*states, *names])
+
+
+def reading(fn: Function, model: TrainedModel, states: Sequence[str], names: Sequence[str]) -> Function:
+    """A function of states and a batch that computes what a user's function does with the model at inference.
+
+    Args:
+      fn: the user's function, of the model and what is in a batch.
+      model: the model.
+      states: the names of the states that it takes.
+      names: the names of what is in a batch.
+    """
+
+    def read(*args: PyTree) -> PyTree:
+        held, batch = dict(zip(states, args, strict=False)), args[len(states) :]
+        parameters = model.parameters.tree({**model.first_parameters, **held.get(PARAMETERS, {})})
+        return model.call(fn, parameters, held.get(VARIABLES, {}), batch, evaluating=True)[0]
+
+    return with_parameters(read, [*states, *names])
+
+
+def with_parameters(fn: Function, names: Sequence[str]) -> Function:
+    """A function of positional arguments, which have these names."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    setattr(fn, "__signature__", inspect.Signature([inspect.Parameter(name, kind) for name in names]))  # noqa: B010
+    return fn

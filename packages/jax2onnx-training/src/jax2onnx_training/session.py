@@ -1,0 +1,115 @@
+"""`TrainingSession`: the programs of a training, loaded, with the states that they have in common; needs no JAX."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_runtime.bundles.bundle import Bundle, load_bundle
+from jax2onnx_runtime.bundles.session import BundleStates
+from jax2onnx_runtime.pytrees import PyTree
+
+from jax2onnx_training.errors import LossError
+from jax2onnx_training.options import SessionOptions
+from jax2onnx_training.state_names import EVALUATE, INFER, LOSS, PARAMETERS, STEP, STEPS
+
+__all__ = ["TrainingSession", "open_training"]
+
+
+class TrainingSession:
+    """A training that runs: each step moves the states on, which are the runtime's own values.
+
+    Args:
+      bundle: the programs.
+      options: those of `Bundle.session`: threads, providers, …
+    """
+
+    def __init__(self, bundle: Bundle, **options: Unpack[SessionOptions]) -> None:
+        self._session = bundle.session(**options)
+
+    @property
+    def state(self) -> BundleStates:
+        """The states by the names of inputs, to be read and set."""
+        return self._session.state
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken, those before a checkpoint was loaded among them."""
+        return int(self.state[STEPS])
+
+    def step(self, *batch: PyTree) -> dict[str, PyTree]:
+        """Take a step on a batch.
+
+        Returns:
+          The loss and the metrics.
+
+        Raises:
+          LossError: the loss is NaN or infinite; the states are those of before the step.
+          RuntimeInputError: the arguments do not fit; the states stay as they are.
+        """
+        result: dict[str, PyTree] = self._session.step(STEP, *batch)
+        if not np.isfinite(result[LOSS]):
+            self._session[STEP].undo()
+            raise self._loss_error(result[LOSS])
+        return result
+
+    def _loss_error(self, loss: PyTree) -> LossError:
+        bad = [name for name in self.state if name.startswith(f"{PARAMETERS}.") and not _is_finite(self.state[name])]
+        if bad:
+            advice = (
+                f"{bad[0]} is not finite since the step before, whose loss was: load the last checkpoint, and train on with a smaller "
+                "learning rate or clipped gradients; optax.apply_if_finite leaves such steps out by itself."
+            )
+        else:
+            advice = "The states are those of before this step. Look at the batch, or train on with a smaller learning rate or clipped gradients."
+        return LossError(f"The loss of step {self.steps + 1} is {loss}. {advice}")
+
+    def evaluate(self, *batch: PyTree) -> PyTree:
+        """What the evaluation computes with the weights of now; by default the loss and the metrics. The states stay."""
+        return self._read(EVALUATE, batch)
+
+    def infer(self, *inputs: PyTree) -> PyTree:
+        """What the inference computes with the weights of now. The states stay."""
+        return self._read(INFER, inputs)
+
+    def _read(self, name: str, args: tuple[PyTree, ...]) -> PyTree:
+        if name not in self._session:
+            raise OptionError(f"This training has no {name!r}: export it with to_training(…, {name}=…).")
+        return self._session.step(name, *args)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a checkpoint, all states, to a file (`.npz`), whole or not at all. Raises SaveError."""
+        return self.state.save(path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint, with the numbers that follow it. Raises RuntimeInputError for one of another training."""
+        self.state.load(path)
+
+    def reset(self) -> None:
+        """Put the states back to what they were at first."""
+        self._session.reset()
+
+
+def open_training(folder: str | os.PathLike[str], **options: Unpack[SessionOptions]) -> TrainingSession:
+    """Load a training that `Training.save` has written; needs no JAX.
+
+    Args:
+      folder: the folder.
+      options: those of `Bundle.session`.
+
+    Raises:
+      ReadError: there is no bundle.
+      OptionError: it is no training.
+    """
+    bundle = load_bundle(folder)
+    if STEP not in bundle:
+        raise OptionError(f"{os.fspath(folder)} is no training: it has {', '.join(bundle)}, but no program {STEP!r}.")
+    return TrainingSession(bundle, **options)
+
+
+def _is_finite(array: Array) -> bool:
+    return bool(np.isfinite(array.astype(np.float32)).all())

@@ -1,0 +1,17 @@
+"""The names of the states of a training: the first parts of the names of their inputs."""
+
+from __future__ import annotations
+
+__all__ = ["EVALUATE", "INFER", "KEY", "LOSS", "OPTIMIZER", "PARAMETERS", "STEP", "STEPS", "VARIABLES", "new_name"]
+
+#: The programs of a training.
+STEP, EVALUATE, INFER = "step", "evaluate", "infer"
+#: The states, of which a step takes those that it needs.
+PARAMETERS, OPTIMIZER, VARIABLES, KEY, STEPS = "parameters", "optimizer", "variables", "key", "steps"
+#: The output of a step that is its loss.
+LOSS = "loss"
+
+
+def new_name(state: str) -> str:
+    """The name of the output that is the next value of a state."""
+    return f"new_{state}"

@@ -1,0 +1,292 @@
+"""Trainings against the same steps in JAX: losses, metrics, weights, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_training import LossError, Training, open_training, to_training
+
+Batches = list[tuple[np.ndarray, np.ndarray]]
+
+
+def batches(shape: tuple[int, ...], classes: int, count: int, size: int = 16) -> Batches:
+    rng = np.random.default_rng(0)
+    return [
+        (rng.normal(size=(size, *shape)).astype(np.float32), rng.integers(0, classes, size).astype(np.int32))
+        for _ in range(count)
+    ]
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+    return loss, {"accuracy": (logits.argmax(-1) == labels).mean()}
+
+
+# -- a perceptron as a plain pytree ------------------------------------------------------------
+
+
+def perceptron() -> dict[str, Any]:
+    keys = jax.random.split(jax.random.key(0), 2)
+    return {
+        "hidden": {"w": jax.random.normal(keys[0], (4, 32)) / 2, "b": jnp.zeros(32)},
+        "out": {"w": jax.random.normal(keys[1], (32, 3)) / 6, "b": jnp.zeros(3)},
+    }
+
+
+def logits_of(params: Any, x: jax.Array) -> jax.Array:
+    hidden = jax.nn.relu(x @ params["hidden"]["w"] + params["hidden"]["b"])
+    return hidden @ params["out"]["w"] + params["out"]["b"]
+
+
+def perceptron_loss(params: Any, x: jax.Array, labels: jax.Array) -> Any:
+    return cross_entropy(logits_of(params, x), labels)
+
+
+BATCH = [("batch", 4), (("batch",), "int32")]
+
+
+@pytest.fixture(scope="module")
+def training() -> Training:
+    return to_training(perceptron(), perceptron_loss, optax.adamw(1e-2), BATCH, infer=logits_of)
+
+
+def steps_in_jax(
+    params: Any, loss: Callable[..., Any], optimizer: Any, given: Batches
+) -> Iterator[tuple[Any, Any, Any]]:
+    """The loss, the parameters and the state of the optimizer after each step."""
+    state = optimizer.init(params)
+
+    @jax.jit
+    def step(params: Any, state: Any, *batch: jax.Array) -> Any:
+        result, gradients = jax.value_and_grad(lambda *args: loss(*args)[0])(params, *batch)
+        updates, state = optimizer.update(gradients, state, params)
+        return result, optax.apply_updates(params, updates), state
+
+    for batch in given:
+        result, params, state = step(params, state, *batch)
+        yield result, params, state
+
+
+def assert_trees_equal(one: Any, other: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def test_steps_equal_those_of_jax(training):
+    session, given = training.session(), batches((4,), 3, 50)
+    expected = list(steps_in_jax(perceptron(), perceptron_loss, optax.adamw(1e-2), given))
+    losses = [session.step(*batch)["loss"] for batch in given]
+    np.testing.assert_allclose(losses, [loss for loss, _, _ in expected], rtol=1e-5)
+    _, params, state = expected[-1]
+    assert_trees_equal(training.weights(session), params)
+    assert_trees_equal(training.optimizer_state(session), state)
+    assert session.steps == 50
+
+
+def test_a_step_gives_the_loss_and_the_metrics(training):
+    assert training.session().step(*batches((4,), 3, 1)[0]).keys() == {"loss", "accuracy"}
+
+
+def test_steps_of_other_sizes(training):
+    session = training.session()
+    for size in (1, 7):
+        (batch,) = batches((4,), 3, 1, size)
+        before = training.weights(session)
+        np.testing.assert_allclose(session.step(*batch)["loss"], perceptron_loss(before, *batch)[0], rtol=1e-5)
+
+
+def test_evaluation_and_inference_read_the_weights_of_the_step(training):
+    session, (batch, *_) = training.session(), batches((4,), 3, 1)
+    session.step(*batch)
+    weights, before = training.weights(session), dict(session.state)
+    loss, metrics = perceptron_loss(weights, *batch)
+    found = session.evaluate(*batch)
+    np.testing.assert_allclose([found["loss"], found["accuracy"]], [loss, metrics["accuracy"]], rtol=1e-5)
+    np.testing.assert_allclose(session.infer(batch[0]), logits_of(weights, batch[0]), rtol=1e-4, atol=1e-5)
+    assert all(np.array_equal(before[name], session.state[name]) for name in before)
+
+
+def test_the_inference_with_the_weights_in_it(training):
+    session, (batch, *_) = training.session(), batches((4,), 3, 1)
+    session.step(*batch)
+    program = training.inference(session)
+    assert program.input_names == ["x"]
+    np.testing.assert_allclose(program(batch[0]), session.infer(batch[0]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_killed_training_goes_on_with_the_same_numbers(training, tmp_path):
+    given = batches((4,), 3, 6)
+    whole = training.session()
+    expected = [whole.step(*batch)["loss"] for batch in given]
+    first = training.session()
+    for batch in given[:3]:
+        first.step(*batch)
+    first.save(tmp_path / "checkpoint.npz")
+    training.save(tmp_path / "training")
+    second = open_training(tmp_path / "training")
+    second.load(tmp_path / "checkpoint.npz")
+    assert second.steps == 3
+    assert [second.step(*batch)["loss"] for batch in given[3:]] == expected[3:]
+    assert_trees_equal(training.weights(tmp_path / "checkpoint.npz"), training.weights(first), 0, 0)
+
+
+def test_a_training_in_a_folder_begins_with_the_weights_of_the_model(training, tmp_path):
+    (batch,) = batches((4,), 3, 1)
+    session = open_training(training.save(tmp_path / "training"))
+    np.testing.assert_allclose(session.step(*batch)["loss"], perceptron_loss(perceptron(), *batch)[0], rtol=1e-5)
+
+
+def test_a_loss_that_is_not_finite_leaves_the_states_as_they_were(training):
+    session, (batch, *_) = training.session(), batches((4,), 3, 1)
+    session.step(*batch)
+    before = dict(session.state)
+    with pytest.raises(LossError, match=r"The loss of step 2 is nan\. The states are those of before this step"):
+        session.step(batch[0] * np.nan, batch[1])
+    assert all(np.array_equal(before[name], session.state[name]) for name in before)
+    assert np.isfinite(session.step(*batch)["loss"])
+
+
+def test_weights_that_are_not_finite_already_are_named(training):
+    session, (batch, *_) = training.session(), batches((4,), 3, 1)
+    session.state["parameters.hidden.b"] = np.full(32, np.inf, np.float32)
+    with pytest.raises(LossError, match=r"parameters\.hidden\.b is not finite since the step before"):
+        session.step(*batch)
+
+
+def test_frozen_parts_stay(training):
+    frozen = to_training(
+        perceptron(), perceptron_loss, optax.sgd(0.1), BATCH, trained={"hidden": False, "out": True}, infer=logits_of
+    )
+    session = frozen.session()
+    assert [name for name in session.state if name.startswith("parameters")] == ["parameters.out.b", "parameters.out.w"]
+    session.step(*batches((4,), 3, 1)[0])
+    weights, first = frozen.weights(session), perceptron()
+    assert_trees_equal(weights["hidden"], first["hidden"], 0, 0)
+    assert not np.allclose(weights["out"]["w"], first["out"]["w"])
+
+
+# -- a convolutional network of NNX --------------------------------------------------------------
+
+
+class Convolutional(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.conv = nnx.Conv(1, 4, (3, 3), use_bias=False, rngs=rngs)
+        self.norm = nnx.BatchNorm(4, rngs=rngs)
+        self.dropout = nnx.Dropout(0.25, rngs=rngs)
+        self.out = nnx.Linear(4 * 16, 5, rngs=rngs)
+
+    def __call__(self, images: jax.Array) -> jax.Array:
+        x = nnx.max_pool(nnx.relu(self.norm(self.conv(images))), (2, 2), (2, 2))
+        return self.out(self.dropout(x.reshape(x.shape[0], -1)))
+
+
+def classifier_loss(model: Any, images: jax.Array, labels: jax.Array) -> Any:
+    return cross_entropy(model(images), labels)
+
+
+IMAGES = [("batch", 8, 8, 1), (("batch",), "int32")]
+
+
+@pytest.fixture(scope="module")
+def of_images() -> Training:
+    return to_training(Convolutional(nnx.Rngs(0)), classifier_loss, optax.adam(1e-2), IMAGES)
+
+
+def test_batch_norm_and_dropout_equal_those_of_nnx(of_images):
+    session, given = of_images.session(), batches((8, 8, 1), 5, 50)
+    model = Convolutional(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
+
+    @nnx.jit
+    def step(model: Any, optimizer: Any, *batch: jax.Array) -> Any:
+        (loss, _), gradients = nnx.value_and_grad(classifier_loss, has_aux=True)(model, *batch)
+        optimizer.update(model, gradients)
+        return loss
+
+    expected = [step(model, optimizer, *batch) for batch in given]
+    np.testing.assert_allclose([session.step(*batch)["loss"] for batch in given], expected, rtol=1e-4)
+    trained = nnx.clone(model)
+    nnx.update(trained, of_images.weights(session))
+    assert_trees_equal(nnx.as_pure(nnx.state(trained, nnx.BatchStat)), nnx.as_pure(nnx.state(model, nnx.BatchStat)))
+    assert int(trained.dropout.rngs.count[...]) == int(model.dropout.rngs.count[...])
+    trained.eval()
+    np.testing.assert_allclose(session.infer(given[0][0]), trained(given[0][0]), rtol=1e-4, atol=1e-4)
+    program = of_images.inference(session)
+    np.testing.assert_allclose(program(given[0][0]), trained(given[0][0]), rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_is_not_changed_by_the_export_of_its_training(of_images):
+    model = Convolutional(nnx.Rngs(0))
+    before = nnx.as_pure(nnx.state(model))
+    to_training(model, classifier_loss, optax.sgd(0.1), IMAGES)
+    after = nnx.as_pure(nnx.state(model))
+    assert jax.tree.all(jax.tree.map(lambda a, b: a is b, before, after))
+
+
+# -- what is wrong -------------------------------------------------------------------------------
+
+
+def wrong(loss: Callable[..., Any], **options: Any) -> None:
+    to_training(perceptron(), loss, options.pop("optimizer", optax.sgd(0.1)), BATCH, **options)
+
+
+def test_a_loss_that_is_no_scalar():
+    with pytest.raises(OptionError, match=r"The loss is float32\[.*\], but a gradient is that of one number"):
+        wrong(lambda params, x, labels: logits_of(params, x))
+
+
+def test_parameters_that_do_not_move():
+    with pytest.raises(OptionError, match=r"The loss does not depend on out\.b, out\.w, which no step would move"):
+        wrong(lambda params, x, labels: (x @ params["hidden"]["w"] + params["hidden"]["b"]).mean())
+
+
+def test_an_optimizer_state_of_another_model():
+    other = optax.adam(0.1).init({"w": jnp.zeros(3)})
+    with pytest.raises(OptionError, match="optimizer_state is that of another optimizer, or of another model"):
+        wrong(perceptron_loss, optimizer=optax.adam(0.1), optimizer_state=other)
+    first = perceptron()
+    first["out"]["b"] = jnp.zeros(4)
+    with pytest.raises(OptionError, match=r"its 0\.mu\.out\.b is float32\[4\], but optimizer.init makes float32\[3\]"):
+        wrong(perceptron_loss, optimizer=optax.adam(0.1), optimizer_state=optax.adam(0.1).init(first))
+
+
+def test_metrics_that_are_no_dict():
+    with pytest.raises(OptionError, match="for metrics; they are a dict of arrays"):
+        wrong(lambda params, x, labels: (perceptron_loss(params, x, labels)[0], x))
+
+
+def test_no_optimizer():
+    with pytest.raises(OptionError, match=r"optimizer is a transformation of optax, such as optax\.adam"):
+        wrong(perceptron_loss, optimizer=0.1)
+
+
+def test_nothing_to_train():
+    with pytest.raises(OptionError, match="There is nothing to train: dict has no parameters"):
+        to_training({"n": jnp.zeros(3, int)}, perceptron_loss, optax.sgd(0.1), BATCH)
+
+
+def test_a_program_that_the_training_does_not_have(tmp_path):
+    training = to_training(perceptron(), perceptron_loss, optax.sgd(0.1), BATCH)
+    with pytest.raises(OptionError, match=r"This training has no 'infer': export it with to_training\(…, infer=…\)"):
+        training.session().infer(np.zeros((1, 4), np.float32))
+    with pytest.raises(OptionError, match="There is no program 'infer' that reads the weights"):
+        training.inference(training.session())
+
+
+def test_a_checkpoint_of_another_training(training, of_images, tmp_path):
+    of_images.session().save(tmp_path / "checkpoint.npz")
+    with pytest.raises(RuntimeInputError, match=r"checkpoint.npz holds the states"):
+        training.session().load(tmp_path / "checkpoint.npz")
+    with pytest.raises(OptionError, match=r"There is no state 'parameters\.hidden\.b'"):
+        training.weights(Path(tmp_path / "checkpoint.npz"))
