@@ -51,6 +51,13 @@ def test_links_exist(page: Path) -> None:
     assert not missing
 
 
+def test_each_cell_of_the_comparison_has_its_evidence() -> None:
+    rows = re.findall(r"^\| \w.*$", (ROOT / "docs" / "comparison.md").read_text(), re.MULTILINE)
+    cells = [cell.strip() for row in rows for cell in row.strip("| ").split(" | ")[1:]]
+    assert len(cells) == 6 * (3 + 3 + 3 + 4)
+    assert not [cell for cell in cells if cell != "not stated" and "](" not in cell]
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=identifier)
 def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
