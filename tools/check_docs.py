@@ -126,7 +126,7 @@ def test_the_reference_has_every_public_name() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
     pages = [str(page.relative_to(ROOT / "docs")) for page in sorted((ROOT / "docs").rglob("*.md"))]
-    assert [page for page in pages if page not in navigation] == []
+    assert [page for page in pages if page not in navigation and not page.startswith("drafts/")] == []
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "$ jax2onnx " in p.read_text()], ids=identifier)
