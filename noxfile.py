@@ -15,6 +15,7 @@ Add `-P 3.13` to run a session on another Python. Each session has an environmen
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -425,6 +426,34 @@ def targets(session: nox.Session) -> None:
     pythons = {name: environment(session, name, *needed, *RUNTIME_TOOLS) for name, needed in RUNTIMES.items()}
     arguments = [f"--runtime={name}={python}" for name, python in pythons.items()]
     run_script(session, TOOLS / "targets.py", *arguments, *session.posargs)
+
+
+# The vendors' software for accelerators, which does without them on processors of x86-64: a builder of engines, a simulation.
+ACCELERATORS = {
+    "tensorrt": ["tensorrt-rtx-cu13-libs==1.7.*", "tensorrt-rtx-cu13-bindings==1.7.*"],
+    "qnn": ["onnxruntime-qnn==2.7.*", "onnxruntime>=1.31"],
+}
+
+
+def accelerator(session: nox.Session, target: str) -> None:
+    """Give the cases of all packages to the software of an accelerator."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        session.skip(f"the software for {target} that needs no accelerator is for Linux on x86-64")
+    install_workspace(session)
+    python = environment(session, target, *ACCELERATORS[target], *RUNTIME_TOOLS)
+    run_script(session, TOOLS / "targets.py", f"--accelerator={target}={python}", *session.posargs)
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+def tensorrt(session: nox.Session) -> None:
+    """Engines of every case of every package, by the builder of TensorRT for RTX; writes its part of docs/devices.md; `-- --every 10`."""
+    accelerator(session, "tensorrt")
+
+
+@nox.session(python=OLDEST_PYTHON, tags=["nightly"])
+def qnn(session: nox.Session) -> None:
+    """Every case of every package on the simulated NPU of Qualcomm; writes its part of docs/devices.md; `-- --every 10`."""
+    accelerator(session, "qnn")
 
 
 # The scripts of benchmarks/ with tables, and what each needs besides the workspace.

@@ -34,7 +34,7 @@ NOT_PRIMITIVES = {
 }  # fmt: skip
 
 FRAMEWORKS = r"flax|nnx|linen|equinox|haiku|keras|penzai|optax"
-RUNTIMES = r"(?<!jax2)onnx[ _-]?runtime|openvino|tensorrt|iree"
+RUNTIMES = r"(?<!jax2)onnx[ _-]?runtime|openvino|tensorrt|qnn|iree"
 PLUGINS = "|".join(name.replace("_", "[_-]") for name in SOURCES if name not in (*_OF_MODELS, "jax2onnx_core"))
 
 
@@ -278,6 +278,7 @@ ABOVE: dict[str, set[str]] = {
     "jax2onnx_report": {"jax2onnx_graph"},
     "jax2onnx_onnxruntime": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_core"},
     "jax2onnx_openvino": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_core"},
+    "jax2onnx_qnn": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_onnxruntime", "jax2onnx_core"},
     "jax2onnx_core": _OF_MODELS,
     "jax2onnx_lax": _OF_PLUGINS,
     **{

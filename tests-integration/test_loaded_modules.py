@@ -19,6 +19,13 @@ LATER = (
     "jax2onnx_graph.saving.writing", "jax2onnx_onnxruntime._quantization", "onnxruntime", "openvino",
 )  # fmt: skip
 
+# What neither export has an equation for.
+UNUSED = (
+    "jax2onnx_lax.recurrence.cell_scans",
+    "jax2onnx_lax.recurrence.linear_scans",
+    "jax2onnx_lax.sharding.interpreter",
+)
+
 
 @pytest.fixture(scope="module", params=EXPORTS)
 def loaded(request):
@@ -30,6 +37,11 @@ def loaded(request):
 def test_nothing_of_what_happens_later_is_loaded(loaded):
     _, modules = loaded
     assert [name for name in modules for later in LATER if name == later or name.startswith(f"{later}.")] == []
+
+
+def test_what_no_equation_needs_is_not_loaded(loaded):
+    _, modules = loaded
+    assert [name for name in UNUSED if name in modules] == []
 
 
 def test_the_runtime_is_the_program_alone(loaded):

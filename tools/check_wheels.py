@@ -149,7 +149,7 @@ def test_its_wheel_has_the_licence_and_what_a_page_on_pypi_shows(name):
     assert "pip install" in fields.get_payload()
 
 
-@pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "tensorrt"])
+@pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "qnn", "tensorrt"])
 def test_its_entry_point_loads(environments, name):
     python = environments("jax2onnx-core", f"jax2onnx-{name}")
     assert "loaded" in run(python, ENTRY_POINTS.format(name=f"jax2onnx-{name}"))

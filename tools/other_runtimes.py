@@ -18,7 +18,8 @@ __all__ = ["OtherRuntime"]
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [
-    str(ROOT / "packages" / f"jax2onnx-{name}" / "src") for name in ("graph", "runtime", "onnxruntime", "openvino")
+    str(ROOT / "packages" / f"jax2onnx-{name}" / "src")
+    for name in ("graph", "runtime", "onnxruntime", "openvino", "qnn", "tensorrt")
 ]
 
 

@@ -4,7 +4,8 @@ Results of cases are kept in `conformance-results/` as they come; `--fresh` forg
 where a case is wrong and no limitation of the target or its runtime explains it. `--limitations` writes the table of these alone.
 
 `--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime,
-`--runtime openvino=PATH` that of one with OpenVINO. Browsers run the models where `nox -s browser` has installed what that needs.
+`--runtime openvino=PATH` that of one with OpenVINO. `--accelerator tensorrt=PATH` and `--accelerator qnn=PATH` give all cases of all
+packages to the vendor's software for one accelerator instead, and write docs/devices.md. Browsers run the models where `nox -s browser` has installed what that needs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import onnxruntime
 import target_cases
 from browser_runtime import BrowserRuntime, installed, version
 from conformance import RESULTS
+from engines import EngineBuilder
 from jax2onnx_core import OnnxProgram, errors, to_onnx
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_core.plugins.discovery import installed_plugins
@@ -34,6 +36,7 @@ from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import find_target, standard_target
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_runtime.runtimes import LoadedModel, find_runtime, reference_runtime
+from jax2onnx_testing.variants import Variant
 from other_runtimes import OtherRuntime
 from pages import write_part
 from resumable import Entry, remembered, run
@@ -41,7 +44,9 @@ from resumable import Entry, remembered, run
 from examples.ten_models import MODELS
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "targets.md"
+PAGE, DEVICES = ROOT / "docs" / "targets.md", ROOT / "docs" / "devices.md"
+#: Targets for accelerators, and whether their models have fixed sizes.
+ACCELERATORS = {"tensorrt": False, "qnn": True}
 #: Models for TensorRT, which needs a GPU, are held against its operator table at export, and run in ONNX Runtime.
 STAND_IN = "TensorRT's table, run in ONNX Runtime"
 STATUSES = ("equal", "refused", "not run", "too slow", "wrong")
@@ -62,6 +67,8 @@ def loader(runtime: Runtime) -> Load:
     """The function that loads a model in a runtime."""
     if runtime.provider:
         return BrowserRuntime(runtime.provider).load
+    if runtime.python and runtime.target == "tensorrt":
+        return EngineBuilder(runtime.python, loader(Runtime("tensorrt"))).load
     if runtime.python:
         package = runtime.target.partition("==")[0]
         return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.loading").load
@@ -186,8 +193,15 @@ def results_file(target: str) -> Path:
     return RESULTS / f"cases-{target}.jsonl"
 
 
+def variants_of(runtime: Runtime) -> dict[str, Variant]:
+    """Variants of the cases that a runtime gets: of all packages where it is an accelerator's."""
+    if runtime.python and runtime.target in ACCELERATORS:
+        return target_cases.variants((), is_static=ACCELERATORS[runtime.target])
+    return target_cases.variants()
+
+
 def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
-    variants = target_cases.variants()
+    variants = variants_of(runtime)
     entries = [target_cases.check(variants[name], runtime.target, loader(runtime)) for name in names]
     jax.clear_caches()
     return entries
@@ -253,6 +267,19 @@ def limitation_rows() -> Iterator[str]:
         yield f"| {', '.join(dict.fromkeys(names))} | {one.subject} | {dtypes} | {one.reason} |"
 
 
+def accelerate(options: argparse.Namespace) -> None:
+    """Give the cases to the software of an accelerator, and write its part of the page; an error where some fail for no known reason."""
+    target, _, python = options.accelerator.partition("=")
+    runtime = Runtime(target, python)
+    if options.fresh:
+        results_file(target).unlink(missing_ok=True)
+    entries = run_cases(runtime, list(variants_of(runtime))[:: options.every], options.workers)
+    write_part(DEVICES, target, case_rows({target: entries}))
+    failed = [e for e in entries if e["status"] in ("wrong", "not run") and e["reason"] is None]
+    if failed:
+        sys.exit("\n".join(f"{target}: {entry['name']}: {entry['detail']}" for entry in failed))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", action="append", default=[], metavar="VERSION=PYTHON")
@@ -261,7 +288,11 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of cases")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
+    parser.add_argument("--accelerator", metavar="TARGET=PYTHON", help="one accelerator alone")
     options = parser.parse_args()
+    if options.accelerator:
+        accelerate(options)
+        return
     write_part(PAGE, "limitations", limitation_rows())
     if options.limitations:
         return

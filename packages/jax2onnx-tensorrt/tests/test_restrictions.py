@@ -83,6 +83,9 @@ REFUSED = {
         "(float[1,1,4,4] x, float[1,1,2,2] w) => (float[1,1,9,9] y)", "y = ConvTranspose<dilations = [2,2], strides = [2,2]>(x, w)",
         "both strides and dilations",
     ),
+    "four axes in space": (
+        "(float[1,1,4,4,4,4] x, float[1,1,2,2,2,2] w) => (float[1,1,3,3,3,3] y)", "y = Conv(x, w)", "4 axes in space",
+    ),
     "symbolic channels": ("(float[1,C,4,4] x, float[1,C,2,2] w) => (float[1,1,3,3] y)", "y = Conv(x, w)", "channels is symbolic"),
     "branch in a branch": (
         "(bool c, bool d, float[N] x) => (float[N] y)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+import onnx_ir.passes.common
 import pytest
 from jax2onnx_fusions.attention.order_products import OrderProducts
 from jax2onnx_graph.forms import Threshold
@@ -92,3 +94,11 @@ def test_a_product_that_is_read_in_its_own_order_stays(fused, everywhere):
 
 def test_small_products_stay(fused):
     assert fused(OrderProducts(), LOGITS, "float[1,9,2] k, float[1,2,8] q", "float[1,8,9] y") == ["MatMul", "Transpose"]
+
+
+@pytest.mark.parametrize(("sizes", "result", "count"), [("4, 3, 6", "6,3,4", 1), ("2, 4, 9", "9,4,2", 0)])
+def test_a_transposed_view_that_mixes_axes_is_told(everywhere, sizes, result, count):
+    text = f"""{HEADER} main (float[2,4,9] p, float[2,9,9] v) => (float[{result}] y) {{
+        dims = Constant<value = int64[3] {{{sizes}}}>() a = MatMul(p, v) b = Reshape(a, dims) y = Transpose<perm = [2,1,0]>(b) }}"""
+    everywhere(ir.passes.common.ShapeInferencePass()(ir.from_onnx_text(text)).model)
+    assert [each.reason for each in everywhere.declined] == ["a reshape mixes axes"] * count

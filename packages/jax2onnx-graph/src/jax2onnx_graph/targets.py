@@ -60,7 +60,7 @@ class Target:
     * `guarantees`: does the kernel keep a part of the operator's meaning?
     * `assumes`: does the user promise that some numbers do not occur?
     * `prefers`, `threshold`: which of several forms of equal meaning is fastest, and from which size on?
-    * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_as_well`: which files does it read?
+    * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_sizes_from_data`, `runs_as_well`: which files does it read?
     * `passes`: what adapts a finished model to it?
     * `limitations`: what does it get wrong in spite of all that?
 
@@ -74,6 +74,8 @@ class Target:
       best_opset: the version whose operators a model for it is made of, unless the user names one.
       ir_version: the newest version of the file format that it reads.
       runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
+      rounding: the relative error of floats that it computes in less precision than their types have; 0 where it does not.
+      runs_sizes_from_data: whether it runs models in which the size of a value depends on values, without help of the caller.
       versions: the versions that `of_version` knows, oldest first.
       notes: sentences for the report of a program, such as that the version asked for is treated as an older one.
     """
@@ -83,6 +85,8 @@ class Target:
     opsets = range(18, 27)
     ir_version = 13
     runs_functions = True
+    rounding = 0.0
+    runs_sizes_from_data = True
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -209,6 +213,8 @@ class _AssumingTarget(Target):
         self._target, self._assumptions = target, assumptions
         self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
         self.opsets, self.ir_version, self.notes = target.opsets, target.ir_version, target.notes
+        self.rounding = target.rounding
+        self.runs_sizes_from_data = target.runs_sizes_from_data
 
     @property
     def assumptions(self) -> frozenset[Assumption]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax2onnx_core import to_onnx
+from jax2onnx_lax.recurrence import linear_scans
 from recurrence_spellings import LOOK_ALIKES, SPELLINGS, C, H, K, V
 
 #: A version of the runtime that has no kernel for linear attention; its models run in later versions, too.
@@ -267,7 +268,7 @@ def _nodes(graph):
 def test_a_plain_scan_of_symbolic_length_is_few_nodes_with_one_branch():
     program = to_onnx(_plain, [(C,), ("T", C), (C,)])
     operators = [node.op_type for node in _nodes(program.model.graph)]
-    assert len(operators) <= 55
+    assert len(operators) <= 70
     assert operators.count("If") == 1
     for length in (1, 63, 64, 65, 300):
         decay, state = _arguments([(C,)] * 2, 1)
@@ -318,3 +319,29 @@ def test_the_remainder_of_a_counter_needs_no_loop(length, start):
 def test_the_report_says_why_a_scan_stays_a_loop():
     program = to_onnx(LOOK_ALIKES["a_state_through_tanh"].function, [(40, C)])
     assert "no value that its steps hand on is linear in itself" in str(program.report())
+
+
+def test_equal_bodies_are_analysed_once_and_each_scan_reads_its_own_operands(monkeypatch):
+    analysed, traced = [], linear_scans._Task.traced
+
+    def counted(task, *given):
+        analysed.append(task)
+        return traced(task, *given)
+
+    monkeypatch.setattr(linear_scans._Task, "traced", counted)
+    decays = [np.full(3, decay, np.float32) for decay in (0.5, 0.25, 0.125)]
+
+    def layer(x, decay):
+        def step(state, row):
+            state = state * decay[:, None] + row[:, None] * row
+            return state, row @ state
+
+        return lax.scan(step, jnp.zeros((3, 3)), x)[1]
+
+    def model(x):
+        return functools.reduce(layer, decays, x)
+
+    x = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float32) / 4
+    program = to_onnx(model, [(64, 3)])
+    assert len(analysed) == 1
+    np.testing.assert_allclose(program(x), model(x), rtol=1e-4, atol=1e-5)

@@ -29,8 +29,8 @@ _ATTENTION = Limitation(
     message="Attention",
 )  # fmt: skip
 _RECURRENT = Limitation(
-    "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite inputs or states of a step give NaN in JAX, and "
-    "their gates, which are never less than 1e-8, let through a part of states beyond 1e6.",
+    "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite products cancel to NaN in a gate of JAX, GRU is for "
+    "any infinite first state, and their gates, which are never less than 1e-8, let through a part of states beyond 1e6.",
     operators=("LSTM", "GRU", "RNN"), message="With infinities", values=("infinities",),
 )  # fmt: skip
 _HIDDEN_ROWS = Limitation(

@@ -17,7 +17,7 @@ from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
-__all__ = ["OrtRuntime"]
+__all__ = ["OrtRuntime", "explained"]
 
 
 class OrtRuntime(Runtime):
@@ -48,7 +48,7 @@ class OrtRuntime(Runtime):
         """
         from jax2onnx_onnxruntime.loading import load
 
-        with _explained():
+        with explained():
             return load(model)
 
     def open(
@@ -66,7 +66,7 @@ class OrtRuntime(Runtime):
         """
         from jax2onnx_onnxruntime._states import OrtStates
 
-        with _explained():
+        with explained():
             return OrtStates(model, states, options, beside if isinstance(beside, OrtStates) else None)
 
     def times(self, model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[str, float]:
@@ -77,7 +77,7 @@ class OrtRuntime(Runtime):
         """
         from jax2onnx_onnxruntime._profiling import node_times
 
-        with _explained():
+        with explained():
             return node_times(model, feeds, runs)
 
     def limitations(self, target: Target) -> Sequence[Limitation]:
@@ -95,7 +95,7 @@ class OrtRuntime(Runtime):
         """
         from jax2onnx_onnxruntime._quantization.convert import quantize
 
-        with _explained():
+        with explained():
             return quantize(model, request, target)
 
     def save_adapter(self, path: Path, matrices: Mapping[str, Array]) -> None:
@@ -107,7 +107,7 @@ class OrtRuntime(Runtime):
         """
         from jax2onnx_onnxruntime._adapter_files import write_adapter_file
 
-        with _explained():
+        with explained():
             write_adapter_file(path, matrices)
 
     def read_adapter(self, path: Path) -> dict[str, Array]:
@@ -119,13 +119,13 @@ class OrtRuntime(Runtime):
         """
         from jax2onnx_onnxruntime._adapter_files import read_adapter_file
 
-        with _explained():
+        with explained():
             return read_adapter_file(path)
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Raise TargetError where ONNX Runtime is missing or refuses a model."""
+def explained(refusal: str = "ONNX Runtime cannot load the model") -> Iterator[None]:
+    """Raise TargetError where ONNX Runtime is missing or refuses a model; `refusal` is how the message begins."""
     from jax2onnx_onnxruntime._compat import refusals
 
     try:
@@ -133,4 +133,4 @@ def _explained() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise TargetError(str(error)) from error
     except refusals() as error:
-        raise TargetError(f"ONNX Runtime cannot load the model: {error}") from error
+        raise TargetError(f"{refusal}: {error}") from error

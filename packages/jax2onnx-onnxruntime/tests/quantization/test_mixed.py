@@ -76,6 +76,36 @@ def test_what_hurts_most_gets_more_bits() -> None:
     assert bits(mixed(model(), "int4", 0.2)[1]) == {"outliers": 8, "smooth": 4}
 
 
+def test_products_of_integers_that_hurt_most_stay_floats() -> None:
+    made = model()
+    plain = quantize(made, Quantization("static_int8", calibration=CALLS))
+    whole = noise(made, plain)
+    quantised, found = mixed(made, "static_int8", whole / 4)
+    assert bits(found) == {"outliers": 32, "smooth": 8}
+    assert found.noise == pytest.approx(noise(made, quantised), rel=1e-3)
+    assert found.noise <= whole / 4
+    assert found.uniform_noise == pytest.approx(whole, rel=1e-3)
+
+
+def test_products_of_integers_all_hold_a_loose_tolerance() -> None:
+    assert set(bits(mixed(model(), "static_int8", 0.9)[1]).values()) == {8}
+
+
+def test_no_product_of_integers_holds_a_tolerance_that_is_too_tight() -> None:
+    with pytest.raises(OptionError, match="No product can be in integers with a tolerance of 1e-06"):
+        mixed(model(), "static_int8", 1e-6)
+
+
+def test_the_choice_of_products_is_kept() -> None:
+    made = model()
+    chosen = bits(
+        mixed(made, "static_int8", noise(made, quantize(made, Quantization("static_int8", calibration=CALLS))) / 4)[1]
+    )
+    again = quantize(made, Quantization("static_int8", calibration=CALLS, bits=chosen))
+    assert "outliers" in again.graph.initializers
+    assert "smooth" not in again.graph.initializers
+
+
 def test_what_hurts_in_8_bits_too_stays_in_full_precision() -> None:
     assert bits(mixed(model(), "int8", 0.012)[1]) == {"outliers": 32, "smooth": 8}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
-from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
+from jax2onnx_graph.legalise.kernels import operator_key
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import all_nodes, place_of, subgraphs, walk
@@ -69,17 +69,11 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
             yield f"A Scan in a Scan ({place_of(node)})"
         if node.op_type in ("Conv", "ConvTranspose") and len(dims_of(node.inputs[0]) or ()) > _DEEPEST:
             yield f"{node.op_type} over more than three axes ({place_of(node)})"
-        found = None if node.domain else signature(operator_key(node), opset)
-        if found is None:
-            continue
         key = operator_key(node)
-        for variable, dtype in bindings(node, found).items():
-            native = table.types(key, variable, opset)
-            # What has a rewrite and was left as it is has operands that are small enough.
-            if native is None or dtype in native or legalisation().find_rewrite(key, dtype) is not None:
-                continue
+        for dtype in table.lacks(node, opset):
             problem = f"{key} of {dtype}"
-            if problem not in seen:
+            # What has a rewrite and was left as it is has operands that are small enough.
+            if legalisation().find_rewrite(key, dtype) is None and problem not in seen:
                 seen.add(problem)
                 yield f"{problem} ({place_of(node)})"
         fill = node.inputs[2] if node.op_type == "Pad" and len(node.inputs) > 2 else None

@@ -240,7 +240,7 @@ def _table(values: Sequence[ComparedValue]) -> Iterator[str]:
 
 def bisect(
     model: ir.Model, runtime: Runtime, feeds: Mapping[str, Array], intermediates: Sequence[Intermediate],
-    results: tuple[Sequence[Array], Sequence[Array]], where: str, *, rtol: float | None, atol: float | None,
+    results: tuple[Sequence[Array], Sequence[Array]], where: str, *, rtol: float | None, atol: float | None, least: float = 0.0,
 ) -> Bisection:  # fmt: skip
     """Compare values of a model.
 
@@ -253,6 +253,7 @@ def bisect(
       where: what is said of the run.
       rtol: the relative tolerance; by default that of a value's dtype, or of the one with the fewest bits that stands for another.
       atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+      least: the relative tolerance of floats, if that of their dtype is less and `rtol` is not given.
     """
     producers = {value.name: node.op_type for node in model.graph for value in node.outputs if value.name}
     wanted = dict.fromkeys(one.name for one in intermediates if one.name in producers)
@@ -260,7 +261,7 @@ def bisect(
     present = [one for one in intermediates if one.name in got]
     absent = [one.source for one in intermediates if one.name not in got]
     narrowed = [got[one.name].dtype for one in present if got[one.name].dtype != one.array.dtype]
-    tolerances = max(map(tolerance, narrowed), default=0.0), rtol, atol
+    tolerances = max([least, *map(tolerance, narrowed)]), rtol, atol
     values = [_compared(one, producers.get(one.name, ""), got[one.name], *tolerances) for one in present]
     compared = {value.name for value in values}
     for output, alone, array in zip(model.graph.outputs, *results, strict=True):
@@ -300,8 +301,7 @@ def _compared(
         return ComparedValue(
             *shown, False, f"the shape is {list(got.shape)} instead of {list(want.shape)}", infinite, ()
         )
-    own = tolerance(want.dtype)
-    found = compare(got, want, rtol=(max(own, least) if own else own) if rtol is None else rtol, atol=atol)
+    found = compare(got, want, rtol=rtol, atol=atol, least=least)
     error = accuracy([one.name], [([want], [got])]).outputs[0]
     return ComparedValue(*shown, found.is_close, found.detail, error, () if found.is_close else _worst(got, want))
 

@@ -23,9 +23,10 @@ _TOLERANCES = {
 }
 
 
-def tolerance(dtype: Dtype) -> float:
-    """The relative tolerance for results of this dtype; exact for integers and booleans."""
-    return _TOLERANCES.get(np.dtype(dtype).name, 0.3 if "float" in np.dtype(dtype).name else 0.0)
+def tolerance(dtype: Dtype, least: float = 0.0) -> float:
+    """The relative tolerance for results of this dtype, `least` for floats if that is more; exact for integers and booleans."""
+    own = _TOLERANCES.get(np.dtype(dtype).name, 0.3 if "float" in np.dtype(dtype).name else 0.0)
+    return max(own, least) if own else own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Comparison:
 
 
 def compare(
-    got: Array, want: Array, *, rtol: float | None = None, atol: float | None = None, scale: float | None = None
-) -> Comparison:
+    got: Array, want: Array, *, rtol: float | None = None, atol: float | None = None, scale: float | None = None, least: float = 0.0,
+) -> Comparison:  # fmt: skip
     """Compare arrays of one shape.
 
     Args:
@@ -60,8 +61,9 @@ def compare(
       rtol: the relative tolerance; that of `want`'s dtype if not given.
       atol: the absolute tolerance; `rtol` times `scale` if not given.
       scale: the size of an ordinary number; the largest finite magnitude in `want` if not given.
+      least: the relative tolerance of floats, if that of their dtype is less and `rtol` is not given.
     """
-    rtol = tolerance(want.dtype) if rtol is None else rtol
+    rtol = tolerance(want.dtype, least) if rtol is None else rtol
     wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
     exact, computed = want.astype(wide), got.astype(wide)
     with np.errstate(invalid="ignore"):
@@ -123,8 +125,8 @@ class OutputError:
 
 
 def output_error(
-    name: str, got: Array, want: Array, where: str, *, rtol: float | None = None, atol: float | None = None
-) -> OutputError:
+    name: str, got: Array, want: Array, where: str, *, rtol: float | None = None, atol: float | None = None, least: float = 0.0,
+) -> OutputError:  # fmt: skip
     """Compare an output with the expected array, in one run.
 
     Args:
@@ -134,13 +136,14 @@ def output_error(
       where: the run, as messages describe it.
       rtol: the relative tolerance; by default that of `want`'s dtype.
       atol: the absolute tolerance; by default `rtol` times the largest number of `want`.
+      least: the relative tolerance of floats, if that of their dtype is less and `rtol` is not given.
 
     Raises:
       VerificationError: the shapes differ.
     """
     if want.shape != got.shape:
         raise VerificationError(f"Output {name!r} has shape {got.shape} instead of {want.shape}, at {where}.")
-    found = compare(got, want, rtol=rtol, atol=atol)
+    found = compare(got, want, rtol=rtol, atol=atol, least=least)
     return OutputError(name, where, found.largest, found.scale, found.allowed, found.detail, found.is_known)
 
 

@@ -353,9 +353,9 @@ class Program:
           exclude: patterns of names of nodes, weights or modules that stay, such as "head" or "blocks.*.attn".
           calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.
           keep_io_types: whether inputs and outputs stay float32 in half precision.
-          tolerance: for "int4" and "int8", the share of noise that an output may have (0.1 is 20 dB): the weights that hurt most get 8
-            bits, or stay float32, until the calibration holds it; by default random calls where the function is at hand. `bits` tells
-            which.
+          tolerance: for "int4", "int8" and "static_int8", the share of noise that an output may have (0.1 is 20 dB): the weights that
+            hurt most get 8 bits, or stay floats, until the calibration holds it; by default random calls where the function is at
+            hand. `bits` tells which.
           memory: one for several programs, whose common weights are then quantised into blocks once.
 
         Raises:
@@ -691,7 +691,13 @@ class Program:
         is_strict = not self.is_quantized or rtol is not None or atol is not None
         self.measurements.verified.clear()
         found = verify_runs(
-            self.output_names, self.loaded, runs, rtol=rtol, atol=atol, taken=self._keep if is_strict else None
+            self.output_names,
+            self.loaded,
+            runs,
+            rtol=rtol,
+            atol=atol,
+            least=self.target.rounding,
+            taken=self._keep if is_strict else None,
         )
         if self.is_quantized:
             self.measurements.accuracy = found.accuracy

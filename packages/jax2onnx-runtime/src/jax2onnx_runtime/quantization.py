@@ -58,7 +58,7 @@ class Quantization:
       exclude: patterns of names of nodes, weights or modules that stay as they are.
       calibration: inputs by name, from which the ranges of activations are read ("static_int8"), or on which noise is measured.
       keep_io_types: whether inputs and outputs stay float32 in half precision.
-      tolerance: the largest share of noise in an output, for weights in blocks: what hurts most has more bits until it is held.
+      tolerance: the largest share of noise in an output, for weights in blocks and "static_int8": what hurts most has more bits until it is held.
       bits: the bits of each weight by name, where they were chosen before.
       memory: what was made of the weights of other models, and is taken for equal ones.
 
@@ -110,8 +110,8 @@ class Quantization:
     def _check_tolerance(self) -> None:
         if self.tolerance is None:
             return
-        if self.mode not in _BLOCKED:
-            raise OptionError(f"tolerance is for weights in blocks: for {' and '.join(_BLOCKED)}, not for {self.mode}.")
+        if self.mode not in (*_BLOCKED, "static_int8"):
+            raise OptionError(f"tolerance is for {', '.join(_BLOCKED)} and static_int8, not for {self.mode}.")
         if (
             isinstance(self.tolerance, bool)
             or not isinstance(self.tolerance, int | float)

@@ -136,7 +136,8 @@ class Quantized(Step):
         request = dataclasses.replace(self.request, memory=None)
         if chosen is not None:
             bits = {weight.name: weight.bits for weight in chosen.weights}
-            request = dataclasses.replace(request, tolerance=None, calibration=None, bits=bits)
+            examples = request.calibration if request.mode == "static_int8" else None
+            request = dataclasses.replace(request, tolerance=None, calibration=examples, bits=bits)
         return Quantized(request, chosen)
 
     def sent(self) -> Step:

@@ -130,7 +130,7 @@ class Verification(float):
 
 def verify_runs(
     names: Sequence[str], loaded: LoadedModel, runs: Iterable[ExpectedRun], *, rtol: float | None = None,
-    atol: float | None = None, taken: Callable[[OutputError], None] | None = OutputError.check,
+    atol: float | None = None, least: float = 0.0, taken: Callable[[OutputError], None] | None = OutputError.check,
 ) -> Verification:  # fmt: skip
     """Run a model, and compare its outputs with those that they should be.
 
@@ -140,6 +140,7 @@ def verify_runs(
       runs: the runs; the next one is asked for when the outputs of the one before it have been compared.
       rtol: the relative tolerance; by default that of each output's dtype.
       atol: the absolute tolerance; by default `rtol` times the largest number of the output.
+      least: the relative tolerance of floats, if that of their dtype is less and `rtol` is not given.
       taken: is called with the error of each output of each run; None where nothing is too large.
 
     Raises:
@@ -152,7 +153,7 @@ def verify_runs(
         for run in runs:
             outputs = loaded(run.feeds)
             for name, got, want in zip(names, outputs, run.outputs, strict=True):
-                errors.append(output_error(name, got, want, run.where, rtol=rtol, atol=atol))
+                errors.append(output_error(name, got, want, run.where, rtol=rtol, atol=atol, least=least))
                 if taken is not None:
                     taken(errors[-1])
             yield run.outputs, outputs

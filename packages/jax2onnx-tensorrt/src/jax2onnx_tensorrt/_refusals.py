@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.legalise.kernels import bindings, operator_key, signature
+from jax2onnx_graph.legalise.kernels import operator_key
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import all_nodes, place_of
@@ -78,9 +78,5 @@ def _of_node(node: ir.Node, opset: int, version: str) -> Iterator[str]:
         yield node.op_type
         return
     yield from (f"{node.op_type} with {what}" for what in violations(node))
-    key, table = operator_key(node), legalisation(version).table
-    found = signature(key, opset)
-    for variable, dtype in {} if found is None else bindings(node, found).items():
-        native = table.types(key, variable, opset)
-        if native is not None and dtype not in native:
-            yield f"{key} of {dtype.numpy()}"
+    lacking = legalisation(version).table.lacks(node, opset)
+    yield from (f"{operator_key(node)} of {dtype.numpy()}" for dtype in lacking)

@@ -188,6 +188,12 @@ def _strided_or_dilated(node: ir.Node) -> Iterator[str]:
         yield "both strides and dilations"
 
 
+def _space(node: ir.Node) -> Iterator[str]:
+    dims = dims_of(node.inputs[0])
+    if dims is not None and len(dims) > 5:
+        yield f"{len(dims) - 2} axes in space; it goes over up to three"
+
+
 def _filter_of_known_channels(node: ir.Node) -> Iterator[str]:
     dims = dims_of(node.inputs[1])
     if dims is not None and len(dims) > 1 and not isinstance(dims[1], int):
@@ -213,8 +219,8 @@ _RESTRICTIONS: Mapping[str, tuple[Restriction, ...]] = {
     "Attention": (_capped_or_with_past, _head_sizes, _of_four_axes),
     "AveragePool": _POOL,
     "BatchNormalization": (_without("training_mode"), _one_result),
-    "Conv": (_filter_of_known_channels,),
-    "ConvTranspose": (_strided_or_dilated,),
+    "Conv": (_space, _filter_of_known_channels),
+    "ConvTranspose": (_space, _strided_or_dilated),
     "CumSum": (_constant(1, "axes"),),
     "DequantizeLinear": (_zero_point,),
     "EyeLike": (_static_operand,),

@@ -5,11 +5,11 @@ The tables are those of https://github.com/onnx/onnx-tensorrt/blob/main/docs/ope
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import onnx
 from jax2onnx_graph.arrays import Dtype
@@ -33,36 +33,45 @@ _INEXACT = {"LogSoftmax", "ReduceLogSumExp"}
 """The parser makes Log(Softmax) and Log(ReduceSum(Exp)) of these, which are infinite where the exponential is not a number of the type."""
 
 
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """What a version of TensorRT reads: opsets, the format of files, and operators → short names of their main operand's element types."""
+
+    opsets: range
+    ir_version: int
+    operators: Mapping[str, str]
+
+
 @functools.cache
-def _data() -> Mapping[str, Any]:
-    data: dict[str, Any] = json.loads(
-        importlib.resources.files("jax2onnx_tensorrt").joinpath("operators.json").read_text(encoding="utf-8")
-    )
-    versions: dict[str, Any] = data["versions"]
-    return versions
+def _tables() -> Mapping[str, _Table]:
+    data = json.loads(importlib.resources.files("jax2onnx_tensorrt").joinpath("operators.json").read_text("utf-8"))
+    return {
+        version: _Table(
+            range(_FIRST_OPSET, entry["opsets"][1] + 1), entry["ir_version"],
+            {operator: types for types, names in entry["operators"].items() for operator in names.split()},
+        )
+        for version, entry in data["versions"].items()
+    }  # fmt: skip
 
 
 def versions() -> Sequence[str]:
     """The versions of TensorRT whose table is known, oldest first."""
-    return tuple(_data())
+    return tuple(_tables())
 
 
 def opsets(version: str) -> range:
     """The versions of the standard operators that a version reads and models are made for."""
-    return range(_FIRST_OPSET, _data()[version]["opsets"][1] + 1)
+    return _tables()[version].opsets
 
 
 def ir_version(version: str) -> int:
     """The version of the file format that came with the newest opset that a version reads."""
-    number: int = _data()[version]["ir_version"]
-    return number
+    return _tables()[version].ir_version
 
 
-@functools.cache
 def operators(version: str) -> Mapping[str, str]:
     """The short names of the element types of each operator's main operand."""
-    table: Mapping[str, str] = _data()[version]["operators"]
-    return {operator: types for types, names in table.items() for operator in names.split()}
+    return _tables()[version].operators
 
 
 @functools.cache

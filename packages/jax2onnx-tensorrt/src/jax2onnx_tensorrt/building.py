@@ -9,7 +9,6 @@ import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 __all__ = ["BuildError", "build", "tensorrt"]
 
@@ -66,21 +65,28 @@ def build(trt: ModuleType, model: Path | bytes, profiles: Mapping[str, Shapes], 
         if "FP16" not in trt.BuilderFlag.__members__:
             raise BuildError("This TensorRT computes in the model's own types: export a model in float16 instead.")
         config.set_flag(trt.BuilderFlag.FP16)
-    add_profiles(builder, network, config, profiles)
+    inputs = [network.get_input(i) for i in range(network.num_inputs)]
+    deciding = {tensor.name for tensor in inputs if tensor.is_shape_tensor}
+    for shapes in profiles.values():
+        profile = builder.create_optimization_profile()
+        for name, (least, usual, largest) in shapes.items():
+            set_range = profile.set_shape_input if name in deciding else profile.set_shape
+            set_range(name, least, usual, largest)
+        config.add_optimization_profile(profile)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         raise BuildError("\n".join(["TensorRT does not build the engine:", *errors]))
     return bytes(engine)
 
 
-def error_log(trt: ModuleType, errors: list[str]) -> Any:
+def error_log(trt: ModuleType, errors: list[str]) -> object:
     """A logger that keeps errors."""
 
     class Logger(trt.ILogger):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
 
-        def log(self, severity: Any, message: str) -> None:
+        def log(self, severity: int, message: str) -> None:
             if int(severity) <= int(trt.ILogger.Severity.ERROR):
                 errors.append(message)
 
@@ -91,15 +97,3 @@ def network_flags(trt: ModuleType) -> int:
     """Flags of a network; up to version 9 explicit batch dimensions are one of them."""
     flag = trt.NetworkDefinitionCreationFlag.__members__.get("EXPLICIT_BATCH")
     return 0 if flag is None else 1 << int(flag)
-
-
-def add_profiles(builder: Any, network: Any, config: Any, profiles: Mapping[str, Shapes]) -> None:
-    """Add the optimisation profiles to the configuration."""
-    inputs = [network.get_input(i) for i in range(network.num_inputs)]
-    deciding = {tensor.name for tensor in inputs if tensor.is_shape_tensor}
-    for shapes in profiles.values():
-        profile = builder.create_optimization_profile()
-        for name, (least, usual, largest) in shapes.items():
-            set_range = profile.set_shape_input if name in deciding else profile.set_shape
-            set_range(name, least, usual, largest)
-        config.add_optimization_profile(profile)

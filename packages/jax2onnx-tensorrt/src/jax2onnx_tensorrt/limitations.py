@@ -1,4 +1,4 @@
-"""Known limitations of TensorRT, by its documentation: nothing of it was measured."""
+"""Known limitations of TensorRT, by its documentation and by the builder of TensorRT for RTX; no engine was run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ LIMITATIONS = (
                "as if it kept the meaning of operators.", values=("NaN", "infinities", "signs of zeros")),
     Limitation("Rows of attention that see no key", "What TensorRT's Attention gives where all keys are hidden is not documented.",
                values=("hidden keys",)),
+    Limitation("attention in single precision", "TensorRT for RTX builds Attention in float16 and bfloat16 alone, with heads of 16, 24, 32, … 256 "
+               "features and values of as many: elsewhere its formula is written, which TensorRT may fuse itself. Export a function in "
+               "float16 for the operator.", ("float32",)),
+    Limitation("sums into places", "Scatters with a reduction compare every update with every place, since TensorRT for RTX has no others: their "
+               "time grows with the product of both numbers."),
+    Limitation("scopes of loops", "The builder of TensorRT for RTX fails on some loops in which slices of a state are replaced, and on some deep graphs.",
+               message=r"graphScope\.cpp"),
     Limitation("causal attention", "Which keys is_causal of Attention shows where there are fewer queries than keys is not documented; models "
                "are made as if it were as in ONNX.", operators=("Attention",), cases=("*causal*",)),
     Limitation("TopK", "TopK finds up to 3839 elements; where the number is symbolic this is not checked at export, nor is the order of "

@@ -170,7 +170,9 @@ def check_values(
     if len(want) != len(got):
         raise CheckFailedError(f"The model has {len(got)} outputs, JAX {len(want)}.")
     for name, wanted, array in zip(program.output_names, want, got, strict=True):
-        assert_close(array, wanted, f"Output {name!r} at {_where(sizes)}", case.values, *tolerances)
+        assert_close(
+            array, wanted, f"Output {name!r} at {_where(sizes)}", case.values, *tolerances, program.target.rounding
+        )
 
 
 def _where(sizes: Mapping[str, int]) -> str:
@@ -224,7 +226,7 @@ def run_program(
 
 def assert_close(
     got: Array, want: Array, what: str, values: Distribution = "finite",
-    rtol: float | None = None, atol: float | None = None,
+    rtol: float | None = None, atol: float | None = None, least: float = 0.0,
 ) -> None:  # fmt: skip
     """Check that two arrays have the same dtype and shape, and values that are close.
 
@@ -236,6 +238,7 @@ def assert_close(
         "special" inputs, which are extreme.
       rtol: the relative tolerance; that of the dtype if not given.
       atol: the absolute tolerance.
+      least: the relative tolerance of floats, if that of their dtype is less and `rtol` is not given.
 
     Raises:
       CheckFailedError: they differ.
@@ -244,6 +247,6 @@ def assert_close(
         raise CheckFailedError(f"{what} has dtype {got.dtype}, but JAX has {want.dtype}.")
     if got.shape != want.shape:
         raise CheckFailedError(f"{what} has shape {got.shape}, but JAX has {want.shape}.")
-    found = compare(got, want, rtol=rtol, atol=atol, scale=1.0 if values == "special" else None)
+    found = compare(got, want, rtol=rtol, atol=atol, scale=1.0 if values == "special" else None, least=least)
     if not found.is_close:
         raise CheckFailedError(f"{what} differs from JAX in {found.detail}.")

@@ -12,9 +12,11 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.labels import check_labels
 from jax2onnx_graph.metadata import SymbolInfo
 from jax2onnx_graph.options import check_count, check_mapping, check_tolerance
+from jax2onnx_graph.targets import Target, find_target
 from jax2onnx_graph.weights.absent import WeightType
 from jax2onnx_graph.weights.binding import GivenWeights
 from jax2onnx_runtime.program import Program, Reporter
+from jax2onnx_runtime.runtimes import Runtime, find_runtime
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_runtime.steps import WeightsGiven
 from jax2onnx_runtime.verification import ExpectedRun, Run
@@ -197,7 +199,7 @@ class OnnxProgram(Program):
 
     def bisect(
         self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,
-        ranges: Ranges | None = None, seed: int = 0, rtol: float | None = None, atol: float | None = None,
+        ranges: Ranges | None = None, seed: int = 0, rtol: float | None = None, atol: float | None = None, runtime: str = "",
     ) -> Bisection:  # fmt: skip
         """Compare what is computed inside the model with what the function computes, equation by equation.
 
@@ -213,29 +215,44 @@ class OnnxProgram(Program):
           seed: that of the random arguments.
           rtol: the relative tolerance; by default that of each value's dtype.
           atol: the absolute tolerance; by default `rtol` times the largest number of the value.
+          runtime: the name of a target in whose runtime the model is compared; by default its own.
 
         Returns:
           The comparison of the first run in which something differs, or of the last.
 
         Raises:
           WeightsError: weights are absent.
+          OptionError: there is no such target.
+          TargetError: its runtime is not installed, or does not run the model.
         """
         check_tolerance("rtol", rtol)
         check_tolerance("atol", atol)
+        where = self._runtime_of(runtime) if runtime else (self.target, self.runtime)
         runs = self._runs("bisect", args or None, kwargs or None, sizes, ranges, seed)
         self.check_complete("bisected")
         for run in runs:
-            found = self._bisected(run, rtol, atol)
+            found = self._bisected(run, *where, rtol, atol)
             if found.first is not None:
                 break
         return found
 
-    def _bisected(self, run: Run, rtol: float | None, atol: float | None) -> Bisection:
+    def _runtime_of(self, name: str) -> tuple[Target, Runtime]:
+        from jax2onnx_core.plugins.discovery import installed_plugins
+
+        registry = installed_plugins().registry
+        target = find_target(registry.targets, name)
+        return target, find_runtime(registry.runtimes, target).installed()
+
+    def _bisected(
+        self, run: Run, target: Target, runtime: Runtime, rtol: float | None, atol: float | None
+    ) -> Bisection:
         from jax2onnx_runtime.bisection import bisect
 
         feeds, (intermediates, outputs) = self._feeds_of_run(run), self.reference.intermediates(run, self._given)
-        results = self.loaded(feeds), outputs
-        found = bisect(self.model, self.runtime, feeds, intermediates, results, run.where, rtol=rtol, atol=atol)
+        loaded = self.loaded if runtime is self.runtime else runtime.load(self.model)
+        found = bisect(
+            self.model, runtime, feeds, intermediates, (loaded(feeds), outputs), run.where, rtol=rtol, atol=atol, least=target.rounding
+        )  # fmt: skip
         if found.first is None:
             found = found.with_call(self.output_names, outputs, self._function_outputs(run), rtol=rtol, atol=atol)
         return found

@@ -13,8 +13,8 @@ from jax2onnx_graph.facts.sizes import estimated_elements
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import is_read_once
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
+from jax2onnx_graph.rewrite.patterns import is_read_once, operation
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, Move, cheapest, moved
@@ -57,19 +57,24 @@ class OrderProducts(NodePass[_Form]):
     forms = "A product with fewer transposes"
     operators = frozenset({"MatMul"})
 
-    def match(self, node: ir.Node, editor: GraphEditor) -> _Form | None:
+    def match(self, node: ir.Node, editor: GraphEditor) -> _Form | Declined | None:
         if any(constant_tensor(value) is not None or len(dims_of(value) or ()) < 2 for value in node.inputs):
             return None
         try:
             return _best(node, editor.threshold(Threshold.OPERATOR_CALL))
-        except UnreadableError:
-            return None
+        except UnreadableError as error:
+            return Declined(str(error), node) if _is_transposed(node) else None
 
     def rewrite(self, node: ir.Node, match: _Form, editor: GraphEditor) -> None:
         builder = editor.before(node)
         operands = [moved(builder, each.candidate.value, each.moves) for each in match.operands]
         product = builder.op.MatMul(*operands, dims=labelled(list(map(size_of, match.axes))))
         put_result(editor, match.result, product)
+
+
+def _is_transposed(node: ir.Node) -> bool:
+    """Whether an operand or the result of a product is transposed."""
+    return any(operation(value, "Transpose") for value in node.inputs) or any(_views_behind(node))
 
 
 def _best(node: ir.Node, least: int) -> _Form | None:

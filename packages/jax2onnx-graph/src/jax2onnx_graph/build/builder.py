@@ -175,7 +175,7 @@ class GraphBuilder(abc.ABC):
             check_operands(op_type, self.opset, inputs)
         types = self._types(op_type, inputs, domain, outputs, dtype, attributes)
         check_element_types(self.opset, self.target, [*types, *(v.dtype for v in inputs if v is not None)])
-        if not domain:
+        if attributes and not domain:
             _check_precision(op_type, inputs, attributes)
         name = self._node_name(op_type)
         names = self._value_names(name, outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -116,6 +116,15 @@ class KernelTable:
         if asked not in self._types:
             self._types[asked] = self._find(*asked)
         return self._types[asked]
+
+    def lacks(self, node: ir.Node, opset: int) -> Iterator[ir.DataType]:
+        """The element types of a standard node's operands and results with which its operator has no kernel."""
+        key = operator_key(node)
+        found = None if node.domain else signature(key, opset)
+        for variable, dtype in {} if found is None else bindings(node, found).items():
+            native = self.types(key, variable, opset)
+            if native is not None and dtype not in native:
+                yield dtype
 
     def _find(self, key: str, variable: str, opset: int) -> frozenset[ir.DataType] | None:
         opsets = self._kernels.get(key)

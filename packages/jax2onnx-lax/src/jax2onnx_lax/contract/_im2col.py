@@ -1,8 +1,9 @@
-"""Convolution as a matrix product, for element types that have no Conv: float64, integers, no spatial axes."""
+"""Convolution as matrix products, for element types that have no Conv: float64, integers, no spatial axes; and for few large windows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.padding import at_least_one
 
-__all__ = ["batch_groups_as_channels", "conv_by_patches", "windows"]
+__all__ = ["batch_groups_as_channels", "conv_by_patches", "conv_by_windows", "windows"]
 
 
 def conv_by_patches(
@@ -36,6 +37,45 @@ def conv_by_patches(
         x = windows(x, axis + 2, kernel.shape[axis + 2], window_strides[axis], rhs_dilation[axis])
     out = _multiply(x, kernel, feature_group_count * batch_group_count, preferred_element_type or lhs.dtype)
     return lax.transpose(out, tuple(int(i) for i in np.argsort(out_spec)))
+
+
+def conv_by_windows(
+    lhs: Array, rhs: Array, *, window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]], rhs_dilation: Sequence[int],
+    dimension_numbers: lax.ConvDimensionNumbers, outputs: Sequence[int], **_: object,
+) -> Array:  # fmt: skip
+    """A convolution without groups as a product of the kernel and the window of each output, in the layout of the operands.
+
+    Args:
+      lhs: the operand.
+      rhs: the kernel.
+      window_strides: as of `conv_general_dilated`, and so are the others.
+      padding: negative padding cuts off.
+      rhs_dilation: the distances of the elements of a window.
+      dimension_numbers: which axis is which.
+      outputs: the sizes of the result along its spatial axes.
+    """
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    space = lhs_spec[2:]
+    config: list[tuple[Dim, Dim, int]] = [(0, 0, 0)] * lhs.ndim
+    for axis, (low, high) in zip(space, padding, strict=True):
+        config[axis] = (low, high, 0)
+    x = (
+        lax.pad(lhs, np.zeros((), lhs.dtype), cast("list[tuple[int, int, int]]", config))
+        if any(map(any, padding))
+        else lhs
+    )
+    contracted = (tuple(rhs_spec[1:]), tuple(lhs_spec[1:]))
+    products = []
+    for place in np.ndindex(*outputs):
+        window = x
+        for axis, at, stride, size, step in zip(
+            space, place, window_strides, [rhs.shape[i] for i in rhs_spec[2:]], rhs_dilation, strict=True
+        ):
+            window = lax.slice_in_dim(window, at * stride, at * stride + (size - 1) * step + 1, step, axis)
+        products.append(lax.dot_general(rhs, window, (contracted, ((), ()))))
+    made = lax.reshape(jnp.stack(products), (*outputs, *products[0].shape))  # [outputs…, features, batch]
+    rank = len(outputs)
+    return lax.transpose(made, [(rank + 1, rank, *range(rank))[out_spec.index(i)] for i in range(rank + 2)])
 
 
 def batch_groups_as_channels(x: Array, *, groups: Dim) -> Array:

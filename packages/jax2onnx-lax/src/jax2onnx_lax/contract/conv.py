@@ -7,6 +7,8 @@ Element types without a kernel in the target are convolved as a matrix product, 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -18,7 +20,7 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.forms import Form
 
-from jax2onnx_lax.contract._im2col import batch_groups_as_channels, conv_by_patches
+from jax2onnx_lax.contract._im2col import batch_groups_as_channels, conv_by_patches, conv_by_windows
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.padding import (
     Pairs,
@@ -158,6 +160,38 @@ def depthwise_conv_of_one_axis(
         return y[:, :, 0].transpose([out_spec.index(i) for i in range(3)])
 
     return ctx.jax(with_two_axes, lhs, rhs)
+
+
+# A convolution is taken apart if its kernel has so many times more elements along the spatial axes than there are outputs, few at any rate.
+_LARGE, _FEW = 4, 49
+
+
+@rules.lower("conv_general_dilated")
+def conv_of_large_windows(
+    ctx: Context, lhs: Value, rhs: Value, *, lhs_dilation: Sequence[int], dimension_numbers: lax.ConvDimensionNumbers,
+    window_strides: Sequence[int], padding: Sequence[tuple[Dim, Dim]], rhs_dilation: Sequence[int], feature_group_count: int,
+    batch_group_count: int, **_: object,
+) -> Value:  # fmt: skip
+    """One with few outputs and large windows, as the gradient of a kernel is: a product for each output, where that is faster."""
+    _, rhs_spec, out_spec = dimension_numbers
+    spaces = [ctx.avals_in[1].shape[i] for i in rhs_spec[2:]], [ctx.avals_out[0].shape[i] for i in out_spec[2:]]
+    kernel, space = ([d for d in dims if is_static(d)] for dims in spaces)
+    if (len(kernel), len(space)) != (len(window_strides),) * 2:
+        ctx.decline("the sizes of its windows are not known")
+    window, outputs = math.prod(kernel), math.prod(space)
+    if not 1 < outputs <= min(_FEW, window // _LARGE) or ctx.known(rhs) is not None:
+        ctx.decline("its windows are not large, or it has many outputs")
+    if feature_group_count != 1 or batch_group_count != 1 or any(d != 1 for d in lhs_dilation):
+        ctx.decline("only convolutions without groups and dilated operands were measured")
+    if not all(aval.dtype == np.float32 for aval in (*ctx.avals_in, *ctx.avals_out)):
+        ctx.decline("only Conv of float32 was measured")
+    if ctx.prefers(Form.CONV_OF_LARGE_WINDOWS, Form.PRODUCTS_OF_WINDOWS) is Form.CONV_OF_LARGE_WINDOWS:
+        ctx.decline("Conv is as fast")
+    made = functools.partial(
+        conv_by_windows, window_strides=window_strides, padding=padding, rhs_dilation=rhs_dilation,
+        dimension_numbers=dimension_numbers, outputs=space,
+    )  # fmt: skip
+    return ctx.jax(made, lhs, rhs)
 
 
 def _operator(ctx: Context) -> tuple[str, tuple[Dtype, Dtype]]:

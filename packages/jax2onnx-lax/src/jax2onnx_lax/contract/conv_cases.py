@@ -94,6 +94,8 @@ cases = [
     Case("gradient_of_kernel", jax.grad(lambda w, x: (_conv((2, 2), "SAME")(x, w) ** 2).sum()),
          [(6, 4, 3, 3), (2, 4, 8, 8)], _covers,
          expect=["Conv -> Mul -> Transpose -> Conv -> Transpose", "Transpose -> Conv"]),
+    Case("gradient_of_kernel_channels_last", jax.grad(lambda w, x: (_conv((2, 1), "SAME", _NHWC)(x, w) ** 2).sum()),
+         [(3, 2, 3, 4), (2, 12, 9, 3)], ("conv_general_dilated",), expect=at_most(50, MatMul=6, Conv=1)),
     Case("gradient_of_input", jax.grad(lambda x, w: (_conv((2, 2), "SAME")(x, w) ** 2).sum()),
          [(2, 4, 8, 8), (6, 4, 3, 3)], _covers,
          expect=["Conv -> Mul -> ConvTranspose", "Slice -> Slice -> ConvTranspose"]),

@@ -23,8 +23,6 @@ from jax2onnx_lax.indexing._index_arrays import dimension
 from jax2onnx_lax.integers._domain import Integers, fitted
 from jax2onnx_lax.integers._values import integers, set_integers
 from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
-from jax2onnx_lax.recurrence.cell_scans import cell_scan
-from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan
 
 __all__ = ["composites", "rules"]
 
@@ -96,6 +94,8 @@ def scan_of_linear_states(
     ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
 ) -> Sequence[Value]:
     """The same of scans with states that are linear recurrences, for many steps at once; it is tried first."""
+    from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan  # thirty modules, which only a scan needs
+
     if not is_positive(length) or (is_static(length) and (length < _FEW_STEPS or unroll >= length)):
         ctx.decline("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
@@ -149,6 +149,8 @@ def scan_of_cells(
     ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
 ) -> Sequence[Value]:
     """A scan of a recurrent cell as the operator of it."""
+    from jax2onnx_lax.recurrence.cell_scans import cell_scan
+
     num_consts, num_carry = scan_counts(params, len(operands))
     return cell_scan(ctx, operands, jaxpr, num_consts, num_carry, length, reverse=reverse)
 

@@ -24,7 +24,8 @@ from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product, 
 
 __all__ = ["ElementwiseSolution", "SumSolution", "states_before"]
 
-_Pair = tuple[jax.Array, jax.Array]
+_Parts = tuple[jax.Array, ...]
+_Step = tuple[tuple[_Parts, _Parts], tuple[_Parts, _Parts]]
 
 #: Steps of a block where the number of all steps is symbolic.
 _BLOCK = 32
@@ -187,10 +188,11 @@ def states_before(decay: jax.Array, update: jax.Array, init: jax.Array) -> jax.A
     if is_static(update.shape[0]) and update.shape[0] <= _FEW_BLOCKS:
         return jnp.stack([init, *_written_out(decay[:-1], update[:-1], init)])
 
-    def step(state: jax.Array, row: _Pair) -> _Pair:
-        return state * row[0] + row[1], state
+    def step(state: _Parts, row: tuple[_Parts, _Parts]) -> tuple[_Parts, _Parts]:
+        return _sum(_product(state, row[0]), row[1]), state
 
-    return sequential_scan(step, init, (decay, update))[1]
+    before: _Parts = sequential_scan(step, _parts(init), (_parts(decay), _parts(update)))[1]
+    return _joined(before)
 
 
 def _written_out(decay: jax.Array, update: jax.Array, state: jax.Array) -> list[jax.Array]:
@@ -225,16 +227,38 @@ def _steps_of_block(length: Dim) -> int:
 
 def _from_zero(decay: jax.Array, update: jax.Array, *, timed: bool) -> tuple[jax.Array, jax.Array]:
     """The products of the decays up to each step of a block, and the states from zero on, both [size, blocks, ...]."""
-    rows = (update, decay) if timed else (update,)
+    zeros, rows = _parts(jnp.zeros_like(update[0])), _parts(update)
+    if not timed:
+        factor = _parts(decay[0])
+        sums = sequential_scan(lambda h, row: (_sum(_product(h, factor), row),) * 2, zeros, rows)[1]
+        return jnp.cumprod(jnp.broadcast_to(decay, (update.shape[0], *decay.shape[1:])), 0)[:, None], _joined(sums)
 
-    def step(carry: _Pair, row: Sequence[jax.Array]) -> tuple[_Pair, _Pair]:
-        factor = row[-1] if timed else decay
-        carry = carry[0] * factor, carry[1] * factor + row[0]
-        return carry, carry
+    def step(carry: tuple[_Parts, _Parts], row: tuple[_Parts, _Parts]) -> _Step:
+        new = _product(carry[0], row[0]), _sum(_product(carry[1], row[0]), row[1])
+        return new, new
 
-    first = rows[-1][0] if timed else decay
-    products, sums = sequential_scan(step, (jnp.ones_like(first), jnp.zeros_like(update[0])), rows)[1]
-    return products, sums
+    ones = _parts(jnp.ones_like(decay[0]))
+    products, sums = sequential_scan(step, (ones, zeros), (_parts(decay), rows))[1]
+    return _joined(products), _joined(sums)
+
+
+def _parts(x: jax.Array) -> _Parts:
+    """The real and the imaginary parts of complex numbers, which a loop carries apart; real numbers as they are."""
+    return (jnp.real(x), jnp.imag(x)) if jnp.iscomplexobj(x) else (x,)
+
+
+def _joined(parts: _Parts) -> jax.Array:
+    return parts[0] if len(parts) == 1 else jax.lax.complex(*parts)
+
+
+def _product(a: _Parts, b: _Parts) -> _Parts:
+    if len(a) == 1:
+        return (a[0] * b[0],)
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _sum(a: _Parts, b: _Parts) -> _Parts:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
 def _blocks(x: jax.Array, count: Dim, size: int, filling: float) -> jax.Array:

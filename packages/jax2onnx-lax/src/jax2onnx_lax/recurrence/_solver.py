@@ -19,7 +19,7 @@ from jax2onnx_lax.recurrence.linear_attention import is_taken
 __all__ = ["FEWEST_OF_SYMBOLIC", "FEWEST_STEPS", "AnySolution", "Solver"]
 
 #: A step on a larger state takes as long as the loop around it. More where the step also computes products along the axes of the state.
-_MOST_ELEMENTS, _MOST_OF_PRODUCTS = 256, 4096
+_MOST_ELEMENTS, _MOST_OF_PRODUCTS = 1024, 4096
 
 #: Of fewer steps the loop is faster than blocks and chunks.
 FEWEST_STEPS = 32

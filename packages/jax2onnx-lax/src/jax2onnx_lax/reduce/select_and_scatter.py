@@ -1,7 +1,8 @@
 """`select_and_scatter*` and `select_and_gather_add`: the gradient and the derivative of max pooling.
 
 The element that each window selects is found on all windows side by side, taken by one gather per axis, so
-the size of the graph does not depend on that of the windows.
+the size of the graph does not depend on that of the windows. Where a few elements make a window, and no element is in two windows, the
+elements are compared one after the other, and the gradient is laid out in their places instead of scattered.
 """
 
 from __future__ import annotations
@@ -213,11 +214,59 @@ def _select(patches: Array, valid: Indices, greatest: bool) -> _Selection:
     return _Selection(selected, is_real, (best != worst) | (last_nan >= 0))
 
 
+# Windows with at most so many elements are taken apart.
+_FEW = 9
+
+
+def _is_tiling(shape: Windows, dims: Dims) -> bool:
+    """Whether few elements make a window, each element is in at most one, and all windows are of elements."""
+    active = shape.active
+    sizes = [shape.window_dimensions[axis] for axis in active]
+    if not all(map(is_static, (*sizes, *(dims[axis] for axis in active)))) or math.prod(sizes) > _FEW:
+        return False
+    apart = all(shape.window_strides[axis] == shape.window_dimensions[axis] for axis in active)
+    return apart and not shape.has_gaps and all(shape.window_dilation[axis] == 1 for axis in active)
+
+
+def _scatter_to_tiles(source: Array, operand: Array, shape: Windows, greatest: bool) -> Array:
+    """`_scatter_add` to zeros for windows that tile the operand."""
+    sizes = [size for axis in shape.active if is_static(size := shape.window_dimensions[axis])]
+    elements = _elements(operand, shape, sizes)
+    best, selected = elements[0], jnp.zeros(source.shape, np.int32)
+    for number, element in enumerate(elements[1:], 1):
+        keeps = lax.ge(best, element) if greatest else lax.le(best, element)
+        selected = jnp.where(keeps, selected, number)
+        if number < len(elements) - 1:
+            best = jnp.where(keeps, best, element)
+    zero = jnp.zeros((), source.dtype)
+    parts = [jnp.where(selected == number, source, zero) for number in range(len(elements))]
+    for axis, size in reversed([*zip(shape.active, sizes, strict=True)]):
+        stacked = [jnp.stack(parts[i : i + size], axis + 1) for i in range(0, len(parts), size)]
+        parts = [lax.collapse(part, axis, axis + 2) for part in stacked]
+    rest = [(0, n - covered, 0) for n, covered in zip(operand.shape, parts[0].shape, strict=True)]
+    return lax.pad(parts[0], zero, rest) if any(map(any, rest)) else parts[0]
+
+
+def _elements(operand: Array, shape: Windows, sizes: Sequence[int]) -> list[Array]:
+    """For each place in a window of these sizes, row by row, an array of the elements that the windows have there."""
+    parts = [operand]
+    for axis, size in zip(shape.active, sizes, strict=True):
+        count = operand.shape[axis] // size
+        parts = [
+            lax.slice_in_dim(part, place, place + (count - 1) * size + 1, size, axis)
+            for part in parts
+            for place in range(size)
+        ]
+    return parts
+
+
 def _scatter_add(source: Array, operand: Array, initial: float | Array, shape: Windows, greatest: bool) -> Array:
     """An array like `operand` of `initial`, to which each window adds its `source` at the element that it selects."""
     dims = operand.shape
     if not shape.active:
         return source + initial
+    if _is_tiling(shape, dims) and not isinstance(initial, Array) and source.dtype == operand.dtype:
+        return _scatter_to_tiles(source, operand, shape, greatest)
     patches = _Patches.from_windows(shape, dims)
     selection = _select(patches.of_array(operand), patches.valid(), greatest)
     start, index = patches.places(selection.element, jnp.broadcast_to(jnp.asarray(initial, source.dtype), dims))

@@ -61,6 +61,7 @@ cases = [
         _scatter,
         expect=at_most(120, ReduceMax=3, ReduceMin=1, ReduceSum=1),
     ),
+    Case("gradient_of_tiles", _gradient((1, 2, 3, 1), (1, 2, 3, 1)), [("B", 5, 8, 3)], _scatter, expect=at_most(60, If=1)),
     Case("gradient_of_min", _gradient((1, 3), (1, 2), least=True), [(4, 9)], _scatter, expect=at_most(50, If=1)),
     Case("derivative", _derivative((2, 3), (1, 2), "SAME"), [(6, 7), (6, 7)], _gather,
          expect=at_most(60, ReduceMax=3, ReduceMin=1, ReduceSum=1)),

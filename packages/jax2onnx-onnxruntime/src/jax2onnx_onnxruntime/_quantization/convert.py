@@ -9,13 +9,14 @@ import onnx_ir as ir
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import Target
-from jax2onnx_runtime.mixed_bits import write_mixed_bits
+from jax2onnx_runtime.mixed_bits import FULL_PRECISION, write_mixed_bits
 from jax2onnx_runtime.quantization import Mode, Quantization, WeightMemory
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_onnxruntime._quantization.dequantised import dequantised_weights
 from jax2onnx_onnxruntime._quantization.half import half_precision
 from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static_integers
+from jax2onnx_onnxruntime._quantization.integers_or_floats import chosen_products, weights_of
 from jax2onnx_onnxruntime._quantization.mixed import chosen_bits
 from jax2onnx_onnxruntime._quantization.prepare import prepared
 from jax2onnx_onnxruntime._quantization.selection import excluded_nodes
@@ -57,6 +58,18 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     to_half = _QUANTIZERS[request.mode] is half_precision
     copy = prepared(model, plain_products=not to_half)
     excluded = excluded_nodes(copy, request)
+    if request.mode == "static_int8" and request.bits:
+        excluded |= {
+            n for n, w in weights_of(copy, excluded).items() if request.bits.get(w.name or "") == FULL_PRECISION
+        }
+    return _finished(model, copy, request, excluded, target)
+
+
+def _finished(
+    model: ir.Model, copy: ir.Model, request: Quantization, excluded: frozenset[str], target: Target
+) -> ir.Model:
+    """The prepared copy of a model in the mode of a request, but for some nodes, with the model's name and metadata."""
+    to_half = _QUANTIZERS[request.mode] is half_precision
     try:
         result = _QUANTIZERS[request.mode](copy, request, excluded, target)
     except TargetError:
@@ -80,6 +93,15 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
 def _mixed(model: ir.Model, request: Quantization, target: Target) -> ir.Model:
     """The model with as few bits in each weight as the tolerance of the request allows, which its metadata tell."""
     copy = prepared(model, plain_products=True)
+    if request.mode == "static_int8":
+        excluded = excluded_nodes(copy, request)
+
+        def integers(kept: frozenset[str]) -> ir.Model:
+            return _finished(model, copy.clone(), request, excluded | kept, target)
+
+        result, chosen = chosen_products(copy, request, excluded, integers)
+        write_mixed_bits(result, chosen)
+        return result
     memory = request.memory or WeightMemory()
     plain = dataclasses.replace(request, tolerance=None, calibration=None, memory=memory)
 

@@ -13,17 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
-from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.traversal import walk
-from jax2onnx_runtime.accuracy import accuracy
 from jax2onnx_runtime.mixed_bits import FULL_PRECISION, MixedBits, WeightBits
 from jax2onnx_runtime.quantization import Quantization
 
+from jax2onnx_onnxruntime._quantization.noise import Noise
 from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, quantisable_weight, requested_bits
 from jax2onnx_onnxruntime.loading import OrtModel, load
 
@@ -56,7 +55,7 @@ def chosen_bits(
     weights = _weights(model, excluded)
     levels = [bits for bits in _MORE if bits >= requested_bits(request)]
     sizes = {(i, bits): _bytes(w, bits, quantised) for i, w in enumerate(weights) for bits in levels}
-    noise = _Noise(model, request, excluded, quantised, weights, levels)
+    noise = _SwitchedNoise(model, request, excluded, quantised, weights, levels)
 
     def made(setting: _Setting) -> tuple[ir.Model, float]:
         result = make({w.name or "": bits for w, bits in zip(weights, setting, strict=True)})
@@ -156,7 +155,7 @@ def _cheapest(
 # The measurement.
 
 
-class _Noise:
+class _SwitchedNoise(Noise):
     """The noise of settings, measured on the calibration data of a request.
 
     Args:
@@ -172,24 +171,13 @@ class _Noise:
         self, model: ir.Model, request: Quantization, excluded: frozenset[str], quantised: BlockedWeights,
         weights: Sequence[ir.Value], levels: Sequence[int],
     ) -> None:  # fmt: skip
-        self._runs, self._levels = list(request.calibration or ()), list(levels)
-        self._model, self._excluded, self._quantised, self._weights = model, excluded, quantised, weights
-        full = self._outputs(load(model))
-        self._floats = [i for i, array in enumerate(full[0]) if array.dtype.kind not in "biuOSU"]
-        if not self._floats:
-            raise OptionError(
-                "A tolerance is about noise in numbers, and no output of the model is of floating-point numbers."
-            )
-        self._full = [self._chosen(outputs) for outputs in full]
+        super().__init__(model, request.calibration or ())
+        self._levels, self._excluded, self._quantised, self._weights = list(levels), excluded, quantised, weights
 
     def worst_share(self, setting: _Setting) -> float:
         """The share of noise in the worst output: the size of the difference relative to that of the output."""
         switch = np.array([self._levels.index(bits) for bits in setting], np.int64)
         return self._share(self._outputs(self._switched, {_SWITCH: switch}))
-
-    def of_model(self, model: ir.Model) -> float:
-        """The same for a model with quantised weights."""
-        return self._share(self._outputs(load(model)))
 
     @functools.cached_property
     def _switched(self) -> OrtModel:
@@ -198,17 +186,6 @@ class _Noise:
         place = {weight.name or "": i for i, weight in enumerate(self._weights)}
         _Switched(self._excluded, self._quantised, place, self._levels[:-1])(copy)
         return load(copy)
-
-    def _share(self, outputs: Sequence[Sequence[Array]]) -> float:
-        names = [self._model.graph.outputs[i].name or "" for i in self._floats]
-        worst = accuracy(names, zip(self._full, map(self._chosen, outputs), strict=True)).worst.snr
-        return float(10 ** (-worst / 20))
-
-    def _chosen(self, outputs: Sequence[Array]) -> list[Array]:
-        return [outputs[i] for i in self._floats]
-
-    def _outputs(self, run: OrtModel, more: Mapping[str, Array] | None = None) -> list[list[Array]]:
-        return [run({**feeds, **(more or {})}) for feeds in self._runs]
 
 
 class _Switched(GraphPass):

@@ -1,0 +1,51 @@
+"""`Noise`: how much the outputs of a model differ from those of another, relative to their size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_runtime.accuracy import accuracy
+
+from jax2onnx_onnxruntime.loading import OrtModel, load
+
+__all__ = ["Noise"]
+
+
+class Noise:
+    """The noise of models in fewer bits.
+
+    Args:
+      model: the model in full precision.
+      runs: the inputs on which it is measured.
+
+    Raises:
+      OptionError: no output is of floating-point numbers.
+    """
+
+    def __init__(self, model: ir.Model, runs: Sequence[Mapping[str, Array]]) -> None:
+        self._model, self._runs = model, list(runs)
+        full = self._outputs(load(model))
+        self._floats = [i for i, array in enumerate(full[0]) if array.dtype.kind not in "biuOSU"]
+        if not self._floats:
+            raise OptionError(
+                "A tolerance is about noise in numbers, and no output of the model is of floating-point numbers."
+            )
+        self._full = [self._chosen(outputs) for outputs in full]
+
+    def of_model(self, model: ir.Model) -> float:
+        """The share of noise in the worst output: the size of the difference relative to that of the output."""
+        return self._share(self._outputs(load(model)))
+
+    def _share(self, outputs: Sequence[Sequence[Array]]) -> float:
+        names = [self._model.graph.outputs[i].name or "" for i in self._floats]
+        worst = accuracy(names, zip(self._full, map(self._chosen, outputs), strict=True)).worst.snr
+        return float(10 ** (-worst / 20))
+
+    def _chosen(self, outputs: Sequence[Array]) -> list[Array]:
+        return [outputs[i] for i in self._floats]
+
+    def _outputs(self, run: OrtModel, more: Mapping[str, Array] | None = None) -> list[list[Array]]:
+        return [run({**feeds, **(more or {})}) for feeds in self._runs]

@@ -1,0 +1,42 @@
+"""Models on the NPU, or on its simulation; skipped where the provider is not installed."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import to_onnx
+from jax2onnx_graph.errors import TargetError
+
+pytest.importorskip("onnxruntime_qnn")
+from jax2onnx_qnn import compile_model, load
+
+
+def network(x):
+    return jax.nn.softmax(jax.nn.gelu(x @ np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)), axis=-1)
+
+
+def test_a_program_is_verified_there():
+    to_onnx(network, [(4, 8)], target="qnn").verify()
+
+
+def test_what_does_not_run_wholly_there_is_an_error():
+    program = to_onnx(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x), [(3,)])
+    with pytest.raises(TargetError, match="does not run the whole model"):
+        program.bisect(runtime="qnn")
+
+
+def test_the_first_value_that_differs_there_is_named():
+    program = to_onnx(lambda x: jnp.exp(x * 4) - 1, [(2, 3)], target="qnn")
+    found = program.bisect(np.full((2, 3), 5.0, np.float32))  # beyond half precision
+    assert found.first is not None
+    assert found.first.source.operation == "exp"
+
+
+def test_a_compiled_file_gives_the_same(tmp_path):
+    program = to_onnx(network, [(4, 8)], target="qnn")
+    path = compile_model(program.model, tmp_path / "model.onnx")
+    x = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
+    (got,) = load(path)({"x": x})
+    np.testing.assert_allclose(got, network(x), atol=2e-3)

@@ -1,0 +1,94 @@
+"""The target: what its table answers, and the models that are made for it or refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import to_onnx
+from jax2onnx_graph.errors import ConversionError, Jax2OnnxError, OptionError, TargetError
+from jax2onnx_graph.traversal import all_nodes
+from jax2onnx_onnxruntime import load
+from jax2onnx_qnn import Qnn
+from jax2onnx_qnn.runtime import QnnRuntime
+
+TARGET = Qnn()
+
+
+def operators(program):
+    return {node.op_type for node in all_nodes(program.model)}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype"), [("MatMul", np.float32), ("Gelu", np.float16), ("Add", np.int32), ("And", np.bool_), ("Attention", np.float32)]
+)  # fmt: skip
+def test_what_was_measured_to_run_is_supported(op_type, dtype):
+    assert TARGET.supports(op_type, np.dtype(dtype), 23)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "dtype"), [("Erf", np.float32), ("BitwiseAnd", np.int32), ("MatMul", np.float64), ("ScatterND_max", np.float32), ("Scan", np.float32)]
+)  # fmt: skip
+def test_what_was_measured_not_to_run_is_not_supported(op_type, dtype):
+    assert not TARGET.supports(op_type, np.dtype(dtype), 23)
+
+
+def test_a_later_version_is_treated_as_the_measured_one():
+    assert TARGET.of_version("2.9").notes
+    assert not TARGET.of_version("2.7").notes
+    with pytest.raises(OptionError, match=r"the oldest is 2\.7"):
+        TARGET.of_version("1.0")
+
+
+def test_a_symbol_is_named_with_its_place_and_can_be_fixed():
+    def mean(x):
+        return jnp.tanh(x).mean(axis=1)
+
+    with pytest.raises(ConversionError, match=r"symbols: B, on axis 0 of the input 'x'.*specialize=\{'B': 8\}"):
+        to_onnx(mean, [("B", 16)], target="qnn")
+    program = to_onnx(mean, [("B", 16)], target="qnn", specialize={"B": 4})
+    assert list(program.model.graph.inputs[0].shape) == [4, 16]
+
+
+@pytest.mark.parametrize(
+    ("fn", "spec", "message"),
+    [
+        (lambda x: jax.lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x), [(3,)], "Loop"),
+        (lambda x: x & 3, [((3,), jnp.int32)], "BitwiseAnd"),
+        (lambda x: x.reshape(1, 1, 1, 1, 3, 1), [(3,)], "6 axes; there are at most 5"),
+        (lambda x: x[:, :0], [(3, 4)], "an array without elements"),
+    ],
+)
+def test_what_does_not_run_on_the_npu_is_refused(fn, spec, message):
+    with pytest.raises(Jax2OnnxError, match=message):
+        to_onnx(fn, spec, target="qnn")
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: jax.lax.top_k(x, 2), lambda x: jnp.sort(x), lambda x: jnp.argmax(x, axis=1), lambda x: jax.nn.softmax(x)]
+)  # fmt: skip
+def test_no_branch_on_data_is_put_in(fn):
+    program = to_onnx(fn, [(3, 5)], target="qnn")
+    assert not operators(program) & {"If", "Loop", "Scan"}
+    x = np.linspace(-2, 2, 15, dtype=np.float32).reshape(5, 3).T.copy()
+    for got, want in zip(load(program.model)({"x": x}), jax.tree_util.tree_leaves(fn(x)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_without_the_provider_running_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(QnnRuntime, "is_installed", False)
+    program = to_onnx(jnp.tanh, [(3,)])
+    with pytest.raises(TargetError, match=r"pip install 'jax2onnx-qnn\[qnn\]'"):
+        program.bisect(runtime="qnn")
+
+
+def test_registering_the_target_reads_no_table():
+    code = (
+        "import sys, jax2onnx_qnn.plugin; print('jax2onnx_qnn._support' in sys.modules, 'onnxruntime' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False", "False"]
