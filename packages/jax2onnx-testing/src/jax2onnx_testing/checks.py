@@ -61,6 +61,7 @@ def check_variant(variant: Variant, *, twice: bool = True) -> None:
     if variant.is_expected:
         for expectation in case.expectations:
             match_graph(program.model, expectation)
+        _check_declines(variant.found, program)
         _check_by_case(variant.found, program.model, runs)
 
 
@@ -81,6 +82,17 @@ def _check_since(found: CollectedCase) -> None:
     if since > Version(installed):
         raise CheckFailedError(
             f"The case {found.id} says since={found.case.since!r}, but {found.distribution} is at {installed}."
+        )
+
+
+def _check_declines(found: CollectedCase, program: OnnxProgram) -> None:
+    """Check that the reasons of `Case.declines` are among those of the program."""
+    expected = [found.case.declines] if isinstance(found.case.declines, str) else found.case.declines
+    reasons = {reason for _, reason in program.log.reasons} | {formula.reason for formula in program.log.not_formed}
+    if missing := [reason for reason in expected if reason not in reasons]:
+        raise CheckFailedError(
+            f"Nothing declines in {found.id} because {' or because '.join(missing)}; there is: "
+            f"{'; '.join(sorted(reasons)) or 'no reason'}."
         )
 
 
