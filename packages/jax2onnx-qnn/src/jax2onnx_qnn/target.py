@@ -27,7 +27,6 @@ class Qnn(Target):
     ir_version = 10
     runs_functions = False
     runs_sizes_from_data = False
-    runs_sizes_from_data = False
     rounding = 0.02
 
     def __init__(self, notes: Sequence[str] = ()) -> None:
