@@ -502,9 +502,10 @@ def wheels(session: nox.Session) -> None:
 @nox.session(tags=["ci"])
 def build(session: nox.Session) -> None:
     """Build a wheel and an sdist of every package into dist/, after the release check, with bills of materials."""
-    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7")
+    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7", "twine>=6")
     session.run("python", str(TOOLS / "check_release.py"))
     directory = built(session, ROOT / "dist", *map(package, PACKAGES))
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, directory.iterdir()))
     wheels = sorted(map(str, directory.glob("*.whl")))
     session.run("python", str(TOOLS / "sbom.py"), *wheels, "--wheels", str(directory), "--output", str(directory))
     session.log(f"built into {directory}")

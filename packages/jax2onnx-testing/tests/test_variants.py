@@ -125,6 +125,17 @@ def test_an_error_in_a_check_names_the_case_and_the_line():
         check_variant(Variant(case, "f32", symbolic=False))
 
 
+def test_the_reasons_of_a_case_are_looked_for():
+    expected = {"declines": "the product has the type of its operands"}
+    check_variant(Variant(found("square", lambda x: x * x, [(3,)], **expected), "f32", symbolic=False))
+    case = found("exp", jnp.exp, [(3,)], **expected)
+    with pytest.raises(
+        CheckFailedError, match=r"Nothing declines in demo.layers::exp because the product .*: no reason\."
+    ):
+        check_variant(Variant(case, "f32", symbolic=False))
+    check_variant(Variant(case, "f64", symbolic=False))
+
+
 @pytest.mark.parametrize(
     ("since", "message"),
     [

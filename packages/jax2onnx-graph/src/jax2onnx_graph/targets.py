@@ -82,8 +82,8 @@ class Target:
 
     name = "onnx"
     is_default = False
-    opsets = range(18, 27)
-    ir_version = 13
+    opsets = range(18, 29)
+    ir_version = 14
     runs_functions = True
     rounding = 0.0
     runs_sizes_from_data = True

@@ -162,3 +162,21 @@ def test_verify_draws_data_that_select_nothing_and_all() -> None:
     runs = list(program.random_calls([{"B": 5}], {}, 0))
     assert {int((np.asarray(run.args[0]) > 0).sum()) for run in runs} >= {0, 5}
     assert program.verify() == 0
+
+
+def test_branches_have_results_of_different_sizes() -> None:
+    def either(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        chosen = jax.lax.cond(x.sum() > 0, lambda x: x[x > 0], lambda x: x.reshape(-1), x)
+        return chosen, jnp.arange(chosen.shape[0])
+
+    program = _equal(either, ("B", 2), calls=[(rows,) for rows in _ROWS])
+    assert "branches" in program.symbols
+
+
+def test_branches_of_a_switch_have_results_of_different_sizes() -> None:
+    def either(x: jax.Array, i: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pair = jax.lax.switch(i, [lambda: (x[x > 0],) * 2, lambda: (x[0], x[1]), lambda: (jnp.zeros(i),) * 2])
+        return pair[0] + pair[1], pair[0] * jnp.ones(pair[1].shape)
+
+    calls = [(rows, i) for rows in _ROWS for i in range(3)]
+    _equal(either, ("B", 2), ((), "int32"), calls=calls)
