@@ -38,7 +38,9 @@ __all__ = [
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
 #: "softcap_mask": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "nan_rows", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"]
+Property = Literal[
+    "nan", "nan_rows", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"
+]
 
 # Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
 _THRESHOLDS = {
