@@ -11,8 +11,10 @@ LIMITATIONS = (
                "does what is beyond it; what is below 6e-8 is zero.",
                cases=("*special*", "*huge*", "*infinit*", "*finite*", "*nan*", "*_of_small", "*_of_large", "*_tail", "*extreme*"),
                values=("NaN", "infinities", "signs of zeros", "subnormal numbers", "large numbers")),
+    Limitation("results without a number", "Where JAX gives NaN or infinity, as outside of the domain of a function, the NPU gives some number.",
+               message=r"instead of np\.float\d+\((nan|-?inf)\)"),
     Limitation("precision", "Floats are computed in half precision, in which about three digits are right, whatever the types of the model say.",
-               ("float32",)),
+               ("float32",), cases=("*::algorithm_of_float16", "*::from_elsewhere")),
     Limitation("integers", "Integers of 64 bits are computed in 32, what exceeds these saturates instead of wrapping around, and TopK compares "
                "the first 24 bits.", ("int32", "int64"),
                cases=("*wraps_around*", "*shift_left*", "*evaluators::bits*", "*evaluators::choices*", "*::top_k_int32*", "*take_fills_integers*")),
