@@ -15,7 +15,7 @@ from flax import nnx
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_training import LossError, Training, open_training, to_training, train
 
-Batches = list[tuple[np.ndarray, np.ndarray]]
+Batches = list[Any]
 
 
 def batches(shape: tuple[int, ...], classes: int, count: int, size: int = 16) -> Batches:
