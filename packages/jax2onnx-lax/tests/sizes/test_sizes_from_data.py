@@ -37,6 +37,17 @@ def test_a_size_is_a_symbol_with_its_source_and_its_limits() -> None:
     assert program.check_symbols() == []
 
 
+def test_the_report_says_where_a_size_is_from() -> None:
+    report = str(to_onnx(lambda x: x[x > 0], [("B",)]).report())
+    assert "at least 0, at most B, from mask at " in report
+    assert "3 of 3 symbolic dimensions (100 %)" in report
+
+
+def test_a_number_below_zero_is_no_size() -> None:
+    program = to_onnx(lambda n: jnp.arange(n - 3) + jnp.arange(n - 3).shape[0], [((), "int32")])
+    assert [program(np.int32(n)).tolist() for n in (0, 3, 5)] == [[], [], [2, 3]]
+
+
 def test_the_user_names_a_size() -> None:
     def kept(x: jax.Array) -> jax.Array:
         with size("detections", at_most=3):

@@ -167,19 +167,22 @@ def _origin(x: object, depth: int) -> Hashable:
     return _compat.traced_source(x)
 
 
-def size_of(number: jax.Array, operation: str, *, least: int = 0, most: Dim | None = None) -> Dim:
-    """The dimension that a traced whole number is, which is not negative; the same for the same number.
+def size_of(
+    number: jax.Array, operation: str, *, least: int = 0, most: Dim | None = None, is_count: bool = False
+) -> Dim:  # fmt: skip
+    """The dimension that a traced whole number is, 0 where it is negative; the same for the same number.
 
     Args:
       number: a scalar.
       operation: what gives it, as messages name it.
       least: the least number that it can be.
       most: the greatest one, if one is known.
+      is_count: whether the number is known not to be negative.
     """
 
     def make() -> Dim:
         size = new_size(operation, most, least)
-        _bind_size(size, number, None)
+        _bind_size(size, number if is_count else jax.numpy.maximum(number, 0), None)
         return size
 
     return once(number, f"size from {least}", make)
