@@ -440,11 +440,12 @@ ACCELERATORS = {
 
 
 def accelerator(session: nox.Session, target: str) -> None:
-    """Give the cases of all packages to the software of an accelerator."""
+    """Run the tests of a target with the software for its accelerator, and give it the cases of all packages."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         session.skip(f"the software for {target} that needs no accelerator is for Linux on x86-64")
-    install_workspace(session)
-    python = environment(session, target, *ACCELERATORS[target], *RUNTIME_TOOLS)
+    install_workspace(session, *ACCELERATORS[target])
+    session.run("python", "-m", "pytest", "-q", str(package(target) / "tests"), env=test_environment(session))
+    python = shutil.which("python", path=session.bin)
     run_script(session, TOOLS / "targets.py", f"--accelerator={target}={python}", *session.posargs)
 
 

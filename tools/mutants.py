@@ -3,10 +3,11 @@
 cosmic-ray makes the mutants. Each stands in a copy of its package's sources, which comes first on the path of its tests: the sources
 themselves stay as they are. A mutant is noticed where a test fails that passes without it, or where the tests do not end.
 
-    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.5] [--seconds 90] [--jobs 1]
+    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.5] [--seconds 60] [--jobs 1]
 
-The tests of a file are its cases, the file of tests that has its name, the tests that import it, then the formulas of its passes, then the
-tests of its room, as long as time allows.
+The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
+then the formulas of its passes, then the tests of its room, as long as time allows. Time is that of the processor, so that a busy machine
+gives the same verdicts; the libraries are imported once, for all runs.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import math
+import multiprocessing
 import os
 import random
 import re
+import resource
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -41,7 +45,12 @@ OPERATORS = {
     for name in operator_names()
     if not re.search(r"/Variable|/NoOp|(?<!Is)_Is(Not)?$|Comparison\w*_Is(Not)?_(?!Is)", name)
 }
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "-p", "no:cacheprovider", "--jax2onnx-quick"]
+PYTEST = ["-q", "-x", "-rfE", "-p", "no:cacheprovider", "--jax2onnx-quick"]
+# Tests run in copies of a process that has imported what the packages stand on, but no package.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["jax.numpy", "onnx.reference", "onnx_ir", "onnxruntime", "pytest"])
+# A run that takes so much longer than its time of the processor waits for something.
+_WAITING = 20
 _FAILED = re.compile(r"^FAILED (.*?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -140,17 +149,26 @@ def own_tests(path: Path) -> set[Path]:
 
 
 def tests_of(path: Path) -> list[list[str]]:
-    """What a developer of a source runs, one after the other, as arguments of pytest: its own tests, its formulas, those of its room."""
+    """What a developer of a source runs, one after the other, as arguments of pytest.
+
+    Its own tests, those of the files that import it, its formulas, those of its room.
+    """
     package = package_of(path)
-    own = sorted(str(test.relative_to(ROOT)) for test in own_tests(path))
+    own = own_tests(path)
+    near = {test for file in importers(path, package / "src") for test in own_tests(file)} - own
     names = [" and ".join(re.findall(r"[^ ,]+", name)) for name in formulas_of(path)]
     formula_tests = [str(FORMULAS.relative_to(ROOT)), "-k", " or ".join(f"({name})" for name in names)]
     room = package.joinpath("tests", *path.relative_to(package / "src").parts[1:-1])
     rest = [
-        str((room if room.is_dir() else package / "tests").relative_to(ROOT)),
-        *(f"--ignore={test}" for test in own),
+        *in_root([room if room.is_dir() else package / "tests"]),
+        *(f"--ignore={test}" for test in in_root(own | near)),
     ]
-    return [tests for tests in (own, formula_tests if names else [], rest) if tests]
+    return [tests for tests in (in_root(own), in_root(near), formula_tests if names else [], rest) if tests]
+
+
+def in_root(paths: Iterable[Path]) -> list[str]:
+    """The paths in the repository, sorted."""
+    return sorted(str(path.relative_to(ROOT)) for path in paths)
 
 
 @functools.cache
@@ -185,20 +203,24 @@ class Verdict:
     Attributes:
       is_noticed: whether they fail, or do not end though they do without the mutant.
       detail: the test that failed, or why none did.
+      seconds: the time of the processor that it took.
     """
 
     is_noticed: bool
     detail: str
+    seconds: float
 
 
 def judged(mutant: Mutant, seconds: float) -> Verdict:
     """The verdict of the tests of the file on a mutant, which may take so many seconds."""
-    end = time.monotonic() + seconds
     selections = tests_of(mutant.path)
     for selection in selections:
-        verdict = run(mutant, selection, max(end - time.monotonic(), 10))
-        if verdict.is_noticed:
-            return verdict
+        verdict = run(mutant, selection, seconds)
+        seconds -= verdict.seconds
+        if verdict.is_noticed or seconds < 1:
+            break
+    if verdict.is_noticed:
+        return verdict
     return dataclasses.replace(verdict, detail=f"{verdict.detail}: {'; '.join(map(' '.join, selections))}")
 
 
@@ -206,36 +228,55 @@ def run(mutant: Mutant | None, selection: Sequence[str], seconds: float) -> Verd
     """The verdict of these tests on a mutant, or on the sources as they are."""
     done = pytest_run(mutant, selection, seconds)
     if done is None:
-        # Half of the time leaves no doubt on a busy machine.
+        # Half of the time leaves no doubt.
         ends = mutant is not None and pytest_run(None, selection, seconds / 2) is not None
-        return Verdict(ends, "the tests do not end" if ends else f"the tests take more than {seconds:.0f} seconds")
-    if done.returncode in (0, 5):
-        return Verdict(False, "no test fails" if done.returncode == 0 else "no test was found")
-    if done.returncode == 4:
-        raise RuntimeError(f"pytest does not understand {selection}: {done.stdout}{done.stderr}")
-    failed = _FAILED.search(done.stdout)
-    return Verdict(True, failed[1] if failed else f"pytest ended with {done.returncode}")
+        return Verdict(ends, "the tests do not end" if ends else "the tests take too long", seconds)
+    code, output = done
+    output, _, spent = output.rpartition("\n")
+    if code == 4 or not spent:
+        raise RuntimeError(f"pytest does not understand {selection}: {output}")
+    if code in (0, 5):
+        return Verdict(False, "no test fails" if code == 0 else "no test was found", float(spent))
+    failed = _FAILED.search(output)
+    return Verdict(True, failed[1] if failed else f"pytest ended with {code}", float(spent))
 
 
-def pytest_run(
-    mutant: Mutant | None, selection: Sequence[str], seconds: float
-) -> subprocess.CompletedProcess[str] | None:
-    """The finished process of these tests; None if it takes longer."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(ROOT / "tools")
+def pytest_run(mutant: Mutant | None, selection: Sequence[str], seconds: float) -> tuple[int, str] | None:
+    """The exit code and the output of these tests, the seconds that they took in its last line; None if they take longer."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("r") as output:
+        path = [str(ROOT / "tools")]
         if mutant is not None:
             source = package_of(mutant.path) / "src"
             shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
             (Path(folder) / mutant.path.relative_to(source)).write_text(mutant.source)
-            path = os.pathsep.join([folder, path])
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [*PYTEST, *selection]
-        try:
-            return subprocess.run(
-                command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False
-            )
-        except subprocess.TimeoutExpired:
+            path.insert(0, folder)
+        process = _PROCESSES.Process(target=run_pytest, args=(path, [*PYTEST, *selection], seconds, output.name))
+        process.start()
+        process.join(_WAITING * seconds)
+        if process.exitcode in (None, -signal.SIGXCPU):
+            process.kill()
+            process.join()
             return None
+        if process.exitcode < 0:  # a crash
+            return process.exitcode, f"{output.read()}\n{seconds}"
+        return process.exitcode, output.read()
+
+
+def run_pytest(path: Sequence[str], arguments: Sequence[str], seconds: float, output: str) -> None:
+    """End this process with the exit code of pytest; `path` comes first on the path of Python, the text goes to the file `output`."""
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), resource.RLIM_INFINITY))
+    file = os.open(output, os.O_WRONLY)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.chdir(ROOT)
+    sys.path[:0] = path
+    sys.dont_write_bytecode = True
+    os.environ |= {"PYTHONPATH": os.pathsep.join(path), "PYTHONPYCACHEPREFIX": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    code = int(pytest.main(list(arguments)))
+    print(f"\n{time.process_time()}", end="", flush=True)
+    os._exit(code)
 
 
 def sources(paths: Sequence[Path]) -> list[Path]:
@@ -251,7 +292,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()) // 86_400, help="another one each day")
     parser.add_argument("--floor", type=float, default=0.5, help="the share of noticed mutants below which it fails")
-    parser.add_argument("--seconds", type=float, default=90, help="so long may the tests of one mutant take")
+    parser.add_argument("--seconds", type=float, default=60, help="so long may the tests of one mutant take")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
     print(f"--seed {args.seed}", flush=True)
@@ -262,7 +303,8 @@ def main() -> None:
         for mutant, verdict in zip(mutants, pool.map(lambda m: judged(m, args.seconds), mutants), strict=True):
             verdicts.append(verdict)
             word = "noticed" if verdict.is_noticed else "SURVIVED"
-            print(f"{word}: {mutant.path.relative_to(ROOT)}, {mutant.operator}: {verdict.detail}", flush=True)
+            told = f"{mutant.path.relative_to(ROOT)}, {mutant.operator}, {verdict.seconds:.0f} s"
+            print(f"{word}: {told}: {verdict.detail}", flush=True)
             if not verdict.is_noticed:
                 print(mutant.difference, flush=True)
     named = sorted({v.detail for v in verdicts if v.is_noticed and "::" in v.detail})

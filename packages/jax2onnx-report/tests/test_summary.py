@@ -209,6 +209,38 @@ def test_metadata_and_strings_differ_by_content():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("number", "was", "becomes", "distance"),
+    [
+        ("float", "0, 1", "0, 1.5", "1 of 2 elements differ, the largest difference is 0.5"),
+        ("float", "1, 2", "4, 0", "2 of 2 elements differ, the largest difference is 3"),
+        ("float", "1, 2", "0.75, inf", "2 of 2 elements differ, the largest difference is 0.25"),
+        ("float", "1, nan", "nan, 1", "2 of 2 elements differ, the largest difference is 0"),
+        ("float", "0, 3", "-0.0, 3", "0 of 2 elements differ, the largest difference is 0"),
+        ("uint8", "0, 250", "255, 250", "1 of 2 elements differ, the largest difference is 255"),
+    ],
+)
+def test_the_distance_of_weights_is_that_of_finite_numbers(number: str, was: str, becomes: str, distance: str) -> None:
+    one, other = model_of(), model_of()
+    for model, numbers in ((one, was), (other, becomes)):
+        array = np.array([float(word) for word in numbers.split(",")]).astype(
+            "float32" if number == "float" else number
+        )
+        model.graph.register_initializer(ir.val("weight", const_value=ir.tensor(array, name="weight")))
+    [change] = diff_models(one, other).changes
+    assert (change.kind, change.name, change.detail) == ("weight", "weight", distance)
+    assert str(change).endswith(f", {distance}")
+
+
+@pytest.mark.parametrize(("count", "last"), [(12, "+ node v11  Abs(x)"), (13, "… 1 more of kind node")])
+def test_a_kind_has_twelve_lines(count: int, last: str) -> None:
+    text = "main (float[1] x) => (float[1] y) {{ {} y = Identity(x) }}"
+    one, other = (text.format("".join(f"v{i} = Abs(x) " for i in range(n))) for n in (0, count))
+    lines = str(diff_models(model_of(one), model_of(other))).splitlines()
+    assert lines[-1] == last
+    assert len([line for line in lines if line.startswith("+ node")]) == 12
+
+
 def test_many_differences_are_a_few_lines_and_all_of_them_as_data():
     texts = [
         "main (float[1] x) => (float[1] y) { " + "".join(f"v{i} = {op}(x) " for i in range(40)) + "y = Identity(v0) }"

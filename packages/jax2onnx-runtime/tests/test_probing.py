@@ -21,6 +21,9 @@ WINDOWS = {
     "windows of two axes": ("float[N,2,H,W] x", "y = MaxPool<kernel_shape=[3,2]>(x)", {"H": [2, 3, 4], "W": [1, 2, 3]}),
     "slice": ("float[T] x", "s = Constant<value=int64[1] {2}>() e = Constant<value=int64[1] {-3}>() y = Slice(x, s, e)",
               {"T": [1, 2, 3, 4]}),
+    "the largest window": ("float[N,2,T] x", "y = MaxPool<kernel_shape=[64]>(x)", {"T": [63, 64, 65]}),
+    "a larger one": ("float[N,2,T] x", "y = MaxPool<kernel_shape=[65]>(x)", {}),
+    "a window of no size": ("float[N,2,T] x", "y = AveragePool<kernel_shape=[2], pads=[1,1]>(x)", {}),
     "nothing": ("float[T] x", "y = Relu(x)", {}),
 }  # fmt: skip
 

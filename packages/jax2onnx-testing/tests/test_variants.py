@@ -11,9 +11,10 @@ import pytest
 from jax2onnx_core import Case, construct, expect_graph, with_dtype
 from jax2onnx_core.plugins.cases import CaseRun
 from jax2onnx_graph import ir
+from jax2onnx_testing._transforms import NotApplicableError, Transformed
 from jax2onnx_testing.checks import assert_close, check_values, check_variant
-from jax2onnx_testing.collection import CollectedCase
-from jax2onnx_testing.errors import CheckFailedError
+from jax2onnx_testing.collection import BrokenPlugin, CollectedCase
+from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 from jax2onnx_testing.matcher import GraphMismatchError
 from jax2onnx_testing.suite import run_test
 from jax2onnx_testing.values import random_array
@@ -125,6 +126,17 @@ def test_an_error_in_a_check_names_the_case_and_the_line():
         check_variant(Variant(case, "f32", symbolic=False))
 
 
+def test_the_reasons_of_a_case_are_looked_for():
+    expected = {"declines": "the product has the type of its operands"}
+    check_variant(Variant(found("square", lambda x: x * x, [(3,)], **expected), "f32", symbolic=False))
+    case = found("exp", jnp.exp, [(3,)], **expected)
+    with pytest.raises(
+        CheckFailedError, match=r"Nothing declines in demo.layers::exp because the product .*: no reason\."
+    ):
+        check_variant(Variant(case, "f32", symbolic=False))
+    check_variant(Variant(case, "f64", symbolic=False))
+
+
 @pytest.mark.parametrize(
     ("since", "message"),
     [
@@ -162,6 +174,46 @@ def test_the_quick_suite_exports_one_in_eight_variants_twice(monkeypatch):
     for variant in variants:
         run_test(variant)
     assert all(seen)
+
+
+_PLAIN = Variant(found("exp", jnp.exp, [(3,)]), "f32", symbolic=False)
+_SKIPPED = Variant(found("exp", jnp.exp, [(3,)], skip={"f32": "slow"}), "f32", symbolic=False)
+_OF_ANOTHER_TARGET = found("exp", jnp.exp, [(3,)], options={"target": "onnx"})
+_VMAP = Transformed(found("exp", jnp.exp, [(3,)]), "vmap")
+
+
+@pytest.mark.parametrize(
+    ("test", "raised", "outcome", "message"),
+    [
+        (BrokenPlugin("jax2onnx-demo", ValueError("broken")), None, ValueError, "broken"),
+        (_SKIPPED, None, pytest.skip.Exception, "slow"),
+        (_PLAIN, None, None, None),
+        (_PLAIN, KnownLimitationError("no Exp"), pytest.xfail.Exception, "no Exp"),
+        (_PLAIN, CheckFailedError("wrong"), CheckFailedError, "wrong"),
+        (_VMAP, None, None, None),
+        (_VMAP, NotApplicableError("no axis"), pytest.skip.Exception, "no axis"),
+        (_VMAP, KnownLimitationError("no Exp"), pytest.xfail.Exception, "no Exp"),
+        (_VMAP, CheckFailedError("wrong"), CheckFailedError, "wrong"),
+        (Transformed(_SKIPPED.found, "vmap"), CheckFailedError("it is checked"), pytest.skip.Exception, "slow"),
+        (Transformed(_OF_ANOTHER_TARGET, "vmap", "toy"), None, pytest.skip.Exception, "about the target 'onnx'"),
+    ],
+)
+def test_what_is_found_is_the_outcome_of_a_test(test, raised, outcome, message, monkeypatch):
+    seen = []
+
+    def check(test, **_):
+        seen.append(test)
+        if raised is not None:
+            raise raised
+
+    for name in ("check_variant", "check_transformed"):
+        monkeypatch.setattr(f"jax2onnx_testing.suite.{name}", check)
+    if outcome is None:
+        run_test(test)
+        assert seen == [test]
+    else:
+        with pytest.raises(outcome, match=message):
+            run_test(test)
 
 
 def test_wrong_values_fail():

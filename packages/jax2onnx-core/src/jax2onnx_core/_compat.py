@@ -341,11 +341,15 @@ def constrain(scope: jax.export.SymbolicScope, constraints: Sequence[str]) -> No
 LESS_ONE = "__plus_1"
 
 
+# JAX's rules that want an axis to have as many elements as are taken from it.
+_TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")
+
+
 class _Comparisons:
     """JAX's comparisons of sizes, of which some are decided that JAX leaves open because a size may be 0.
 
     1. A polynomial without negative coefficients of sizes that are at least 0 is at least 0.
-    2. A gather of single elements may be from an axis that may be empty: JAX itself takes no element of an empty one.
+    2. Single elements may be taken from an axis that may be empty: where it is, JAX itself takes none.
     """
 
     def __init__(self) -> None:
@@ -374,7 +378,7 @@ class _Comparisons:
             if not any(name.endswith(LESS_ONE) for name in symbols_of(difference)):
                 raise
             if _is_never_negative(difference) or (
-                asked == "_gather_shape_rule" and right == 1 and (_is_never_negative(left) or bounds(left)[0] >= 0)
+                asked in _TAKES_ELEMENTS and right == 1 and (_is_never_negative(left) or bounds(left)[0] >= 0)
             ):
                 return True
             raise

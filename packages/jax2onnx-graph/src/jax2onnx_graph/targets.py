@@ -29,6 +29,7 @@ __all__ = [
 
 #: A part of an operator's meaning that a runtime may keep or lose:
 #: "nan": a NaN among the operands reaches the result (extrema, sorting, sign, pooling);
+#: "nan_rows": elements that are all NaN are equal, so that the first is found first (searches of extrema, sorting);
 #: "signed_zero": the sign of a zero is kept;
 #: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
 #: "empty": an operand without elements gives the neutral element, or an empty result;
@@ -37,7 +38,9 @@ __all__ = [
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
 #: "softcap_mask": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"]
+Property = Literal[
+    "nan", "nan_rows", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"
+]
 
 # Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
 _THRESHOLDS = {
@@ -82,8 +85,8 @@ class Target:
 
     name = "onnx"
     is_default = False
-    opsets = range(18, 27)
-    ir_version = 13
+    opsets = range(18, 29)
+    ir_version = 14
     runs_functions = True
     rounding = 0.0
     runs_sizes_from_data = True

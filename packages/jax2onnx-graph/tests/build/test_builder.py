@@ -264,3 +264,44 @@ def test_the_target_is_asked_at_the_opset_of_the_builder(builder):
     assert builder.supports("Gelu", np.float32)
     assert not builder.supports("TensorScatter", np.float32)
     assert builder.guarantees("Max", np.float32, "nan")
+
+
+class SymbolicBuilder(PlainBuilder):
+    """One whose dimensions are names, too: "Z" may be 0; a shape that is computed is -9."""
+
+    def dims(self, value: Value) -> Any:
+        return self.known if value.name == "x0" else super().dims(value)
+
+    def is_positive(self, dim: Any) -> bool:
+        return dim not in ("Z", 0)
+
+    def shape(self, dims: Sequence[Dim]) -> Value:
+        return self.ints([-9])
+
+    def set_dims(self, value: Value, dims: Sequence[Dim]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shape", "allowzero"),
+    [
+        (("B", 3, 4), ("B", 12), [-1, 12], None),
+        ((2, "B"), ("B", 2), [-1, 2], None),
+        (("B", "T", 4), ("B", "T", 2, 2), [0, -1, 2, 2], None),
+        (("B", "T", "C"), ("B", "T", "C", 1), [0, 0, -1, 1], None),
+        (("B", "T", 4), (4, "B", "T"), [-9], None),
+        (("B", "T"), ("T", "B"), [-9], None),
+        (("B",), (1, "B", "T"), [-9], None),
+        (("Z", 4), ("Z", 2, 2), [-9], 1),
+        (("Z", "B", 4), ("Z", "B", 2, 2), [-9], 1),
+        (("B", "Z", 4), ("B", "Z", 2, 2), [-9], 1),
+        (("B", 0), (0, "B"), [-9], 1),
+        ((2, 0, 4), (0, 8), [0, 8], 1),
+        ((2, 3, 4), (3, 8), [3, 8], None),
+    ],
+)
+def test_a_shape_is_a_constant_where_its_sizes_can_be_copied_or_inferred(old, new, shape, allowzero):
+    builder = SymbolicBuilder(NUMBERS)
+    builder.known = old
+    node = builder.reshape(builder.graph.inputs[0], new).producer()
+    assert node.inputs[1].const_value.numpy().tolist() == shape
+    assert node.attributes.get_int("allowzero", None) == allowzero

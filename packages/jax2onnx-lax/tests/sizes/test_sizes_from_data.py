@@ -37,6 +37,17 @@ def test_a_size_is_a_symbol_with_its_source_and_its_limits() -> None:
     assert program.check_symbols() == []
 
 
+def test_the_report_says_where_a_size_is_from() -> None:
+    report = str(to_onnx(lambda x: x[x > 0], [("B",)]).report())
+    assert "at least 0, at most B, from mask at " in report
+    assert "3 of 3 symbolic dimensions (100 %)" in report
+
+
+def test_a_number_below_zero_is_no_size() -> None:
+    program = to_onnx(lambda n: jnp.arange(n - 3) + jnp.arange(n - 3).shape[0], [((), "int32")])
+    assert [program(np.int32(n)).tolist() for n in (0, 3, 5)] == [[], [], [2, 3]]
+
+
 def test_the_user_names_a_size() -> None:
     def kept(x: jax.Array) -> jax.Array:
         with size("detections", at_most=3):
@@ -162,3 +173,21 @@ def test_verify_draws_data_that_select_nothing_and_all() -> None:
     runs = list(program.random_calls([{"B": 5}], {}, 0))
     assert {int((np.asarray(run.args[0]) > 0).sum()) for run in runs} >= {0, 5}
     assert program.verify() == 0
+
+
+def test_branches_have_results_of_different_sizes() -> None:
+    def either(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        chosen = jax.lax.cond(x.sum() > 0, lambda x: x[x > 0], lambda x: x.reshape(-1), x)
+        return chosen, jnp.arange(chosen.shape[0])
+
+    program = _equal(either, ("B", 2), calls=[(rows,) for rows in _ROWS])
+    assert "branches" in program.symbols
+
+
+def test_branches_of_a_switch_have_results_of_different_sizes() -> None:
+    def either(x: jax.Array, i: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pair = jax.lax.switch(i, [lambda: (x[x > 0],) * 2, lambda: (x[0], x[1]), lambda: (jnp.zeros(i),) * 2])
+        return pair[0] + pair[1], pair[0] * jnp.ones(pair[1].shape)
+
+    calls = [(rows, i) for rows in _ROWS for i in range(3)]
+    _equal(either, ("B", 2), ((), "int32"), calls=calls)

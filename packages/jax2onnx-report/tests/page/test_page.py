@@ -19,6 +19,7 @@ from jax2onnx_report.findings import Findings, VerifiedOutput
 from jax2onnx_report.page import page
 from jax2onnx_report.page._picture import Box, picture_of
 from jax2onnx_report.page.page import report_page
+from jax2onnx_report.summary import summarize
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "acme": 1], producer_name: "other">'
 FUNCTION = '<domain: "acme", opset_import: ["" : 21]> twice (a) => (b) { b = Add(a, a) }'
@@ -143,6 +144,37 @@ def test_the_page_shows_what_became_of_the_function():
     ):  # fmt: skip
         assert fact in found.text
     assert found.data["errors"] == [dataclasses.asdict(error) for error in errors]
+
+
+def _verified(output: str, where: str, *, detail: str = "", is_known: bool = True) -> VerifiedOutput:
+    return VerifiedOutput(output, where, 0.0, 1.0, 1e-5, detail, is_known)
+
+
+@pytest.mark.parametrize(
+    ("findings", "facts"),
+    [
+        (Findings(), []),
+        (Findings(verified=[_verified("y", "B = 1")]), [("verified", "equal in 1 run", False)]),
+        (Findings(verified=[_verified("y", "B = 1"), _verified("z", "B = 1"), _verified("y", "B = 2")]), [("verified", "equal in 2 runs", False)]),
+        (Findings(verified=[_verified("y", "B = 1", detail="2 differ"), _verified("z", "B = 1")]), [("differs", "in 1 run", True)]),
+        (Findings(verified=[_verified("y", "B = 1", is_known=False), _verified("z", "B = 1")]), [("not verified", "no number of y is finite", True)]),
+        (Findings(verified=[_verified("y", "B = 1", is_known=False), _verified("y", "B = 2")]), [("verified", "equal in 2 runs", False)]),
+        (Findings(notes=["a"]), [("1", "note", True)]),
+        (Findings(notes=["a", "b"]), [("2", "notes", True)]),
+        (Findings(times={"a": 0.5, "b": 0.25}, timed_at="B = 3"), [("750 ms", "in its nodes, at B = 3", False)]),
+        (Findings(times={"a": 0.5}), [("500 ms", "in its nodes", False)]),
+    ],
+)  # fmt: skip
+def test_the_facts_at_the_top_say_what_is_bad_news(findings, facts):
+    summary = summarize(model_of(MODEL))
+    assert list(page.facts_of(summary, findings))[4:] == facts
+    first = [
+        ("16", "parameters", False),
+        ("9", "nodes", False),
+        ("64 B", "in 2 weights", False),
+        ("8", "operators", False),
+    ]
+    assert list(page.facts_of(summary, Findings())) == first
 
 
 def test_names_are_text_wherever_they_stand():

@@ -203,6 +203,8 @@ class _Patch:
         spec = window.specs.get(self.function) if window.specs else None
         if spec is None:
             return self.original(*args, **kwargs)
+        if spec.recovers:
+            return self._recovered(spec, args, kwargs)
         claim = claim_of(spec.claimed, self.function, spec.fn, _own_code)
         # The function of a composite of a plain function says most quickly that a call is not its own.
         call = self._claimed(spec, args, kwargs) if claim.owner is None else None
@@ -230,6 +232,16 @@ class _Patch:
             keep_under_vmap=spec.keep_under_vmap,
             traced=window.traced.setdefault(spec.claimed, {}),
         )
+
+    def _recovered(self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
+        """The result of the function, or where it raises TypeError that of the composite's function."""
+        try:
+            return self.original(*args, **kwargs)
+        except TypeError:
+            call = self._claimed(spec, args, kwargs)
+            if not isinstance(call, Replacement):
+                raise
+            return call.value
 
     def _claimed(
         self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]

@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
-    "advice_on_sizes", "are_possible", "check_questions", "check_sizes", "is_from_data", "is_number_from_data", "once", "size", "size_of",
-    "size_of_axis", "size_p", "tracing_sizes",
+    "advice_on_sizes",
+    "are_possible",
+    "check_questions",
+    "check_sizes",
+    "has_size_from_data",
+    "is_from_data",
+    "is_number_from_data",
+    "new_size",
+    "once",
+    "size",
+    "size_of",
+    "size_p",
+    "solve_size",
+    "tracing_sizes",
 ]  # fmt: skip
 
 _Made = TypeVar("_Made")
@@ -124,6 +136,11 @@ def is_number_from_data(value: object) -> TypeIs[jax.core.Tracer]:
     return is_from_data(value) and not value.shape and bool(jax.numpy.issubdtype(value.dtype, np.integer))
 
 
+def has_size_from_data(dim: Dim) -> bool:
+    """Whether a dimension depends on data."""
+    return bool(_current().symbols.sizes_in([dim]))
+
+
 def once(x: jax.Array, what: str, make: Callable[[], _Made]) -> _Made:
     """What is computed from an array, in the trace that made the array, and but once for arrays that were computed in the same way.
 
@@ -150,40 +167,52 @@ def _origin(x: object, depth: int) -> Hashable:
     return _compat.traced_source(x)
 
 
-def size_of(number: jax.Array, operation: str, *, least: int = 0, most: Dim | None = None) -> Dim:
-    """The dimension that a traced whole number is, which is not negative; the same for the same number.
+def size_of(
+    number: jax.Array, operation: str, *, least: int = 0, most: Dim | None = None, is_count: bool = False
+) -> Dim:  # fmt: skip
+    """The dimension that a traced whole number is, 0 where it is negative; the same for the same number.
 
     Args:
       number: a scalar.
       operation: what gives it, as messages name it.
       least: the least number that it can be.
       most: the greatest one, if one is known.
+      is_count: whether the number is known not to be negative.
     """
-    return once(number, f"size from {least}", lambda: _new_size(number, None, operation, least, most))
+
+    def make() -> Dim:
+        size = new_size(operation, most, least)
+        _bind_size(size, number if is_count else jax.numpy.maximum(number, 0), None)
+        return size
+
+    return once(number, f"size from {least}", make)
 
 
-def size_of_axis(x: jax.Array, axis: int, operation: str, *, most: Dim | None = None) -> Dim:
-    """A new dimension for the size of an axis, which was another one at each place where the array may come from."""
-    return _new_size(x, axis, operation, 0, most)
+def new_size(operation: str, most: Dim | None = None, least: int = 0) -> Dim:
+    """A new dimension, of which `solve_size` says what it is."""
+    source = f"{operation} at {_compat.current_frame() or 'an unknown line'}"
+    known = _thread.known
+    trace = _current()
+    trace.made()
+    most = most if known.at_most is None else known.at_most
+    return trace.symbols.new_size(known.name or operation, source, max(least, known.at_least), most).dim
+
+
+def solve_size(size: Dim, x: jax.Array, axis: int) -> None:
+    """Say that a new dimension is the size of an axis of an array."""
+    _bind_size(size, x, axis)
+
+
+def _bind_size(size: Dim, x: jax.Array, axis: int | None) -> None:
+    assert isinstance(x, jax.core.Tracer), "the numbers of other arrays are known"
+    (found,) = _current().symbols.sizes_in([size])
+    with _compat.in_trace_of(x):
+        size_p.bind(x, size=size, axis=axis, source=found.source)
 
 
 def _current() -> _Trace:
     assert _thread.trace is not None, "sizes from data are made while a function is traced only"
     return _thread.trace
-
-
-def _new_size(x: jax.Array, axis: int | None, operation: str, least: int, most: Dim | None) -> Dim:
-    trace = _current()
-    trace.made()
-    source = f"{operation} at {_compat.current_frame() or 'an unknown line'}"
-    known = _thread.known
-    size = trace.symbols.new_size(
-        known.name or operation, source, max(least, known.at_least), most if known.at_most is None else known.at_most
-    )
-    assert isinstance(x, jax.core.Tracer), "the numbers of other arrays are known"
-    with _compat.in_trace_of(x):
-        size_p.bind(x, size=size.dim, axis=axis, source=source)
-    return size.dim
 
 
 def check_sizes(jaxpr: Jaxpr, symbols: Symbols) -> None:

@@ -115,6 +115,8 @@ class Case:
       since: the version of the package in which what the case shows first worked.
       check: asserts what neither `expect` nor the comparison with JAX says: attributes of operators, weights, or that a result is exact.
         It is called with the model and with each run of the variant on which `expect` is checked.
+      declines: the reasons, or the one, for which rules decline and formulas stay as they are on the way, as the report says them; others
+        may be there. They are checked where `expect` is.
 
     Raises:
       ValueError: a tolerance is no number from 0 on, a precision is unknown, or `doc` is no sentence.
@@ -133,6 +135,7 @@ class Case:
     doc: str = ""
     since: str | None = None
     check: Check | None = None
+    declines: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._check_precisions("skip", self.skip)

@@ -250,6 +250,7 @@ class CompositeSpec:
     fn: CompositeFn
     keep_under_vmap: KeepUnderVmap = False
     is_required: bool = False
+    recovers: bool = False
 
 
 class Composites:
@@ -269,8 +270,8 @@ class Composites:
         self.specs: list[CompositeSpec] = []
 
     def call(
-        self, *claimed: str, name: str, keep_under_vmap: KeepUnderVmap = False, is_required: bool = False
-    ) -> Callable[[C], C]:
+        self, *claimed: str, name: str, keep_under_vmap: KeepUnderVmap = False, is_required: bool = False, recovers: bool = False
+    ) -> Callable[[C], C]:  # fmt: skip
         """Decorator: calls of functions become an operation.
 
         Args:
@@ -280,10 +281,13 @@ class Composites:
             from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1 on those not
             mapped), or on those with these indices while the others are not mapped: `(0,)` for `Call(x, weight)`.
           is_required: the function takes calls that JAX itself cannot trace, so that an error in it is that of the user's call.
+          recovers: the function is asked only where the claimed function raised TypeError; where it has no answer, that is raised.
         """
 
         def register(fn: C) -> C:
-            self.specs.extend(CompositeSpec(function, name, fn, keep_under_vmap, is_required) for function in claimed)
+            self.specs.extend(
+                CompositeSpec(function, name, fn, keep_under_vmap, is_required, recovers) for function in claimed
+            )
             return fn
 
         return register

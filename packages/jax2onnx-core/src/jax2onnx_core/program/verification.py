@@ -61,7 +61,7 @@ def random_runs(
         ]
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         where = ", ".join(f"{k} = {v}" for k, v in values.items()) or "the exported shapes"
-        yield Run(where if kind == "usual" else f"{where}, the {kind} numbers", args, kwargs)
+        yield Run(where, args, kwargs) if kind == "usual" else Run(f"{where}, the {kind} numbers", args, kwargs, True)
 
 
 def _random(

@@ -40,13 +40,19 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
     shown = _QUOTED.sub(show, text)
     if not found:
         found.update(symbols.known.intersection(_WORD.findall(text)) or symbols.known)
-        found.update(size.name for size in symbols.from_data.values())
-    if sizes := [size for size in symbols.from_data.values() if size.name in found]:
+    sizes = [size for size in symbols.from_data.values() if size.name in found or not found]
+    if sizes:
         return UndecidedDimensionError(_of_data(shown, sizes[0].source, place), frozenset(found))
     constraint = _deciding(shown, symbols, found)
     advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
     if constraint is not None:
         advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
+    if symbols.from_data and found == symbols.known:  # the text does not say which it is
+        (other, *_) = symbols.from_data.values()
+        advice += (
+            f" Or it is the size of {other.source}, which only a run of the model knows: jax.lax.cond chooses by jax.numpy.asarray(size), "
+            "jax.lax.fori_loop counts to it."
+        )
     return UndecidedDimensionError(
         f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place}. "
         f"Give {advice}",

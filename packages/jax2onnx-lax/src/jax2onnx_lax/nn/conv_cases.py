@@ -74,7 +74,7 @@ cases = [
         expect=_CONV,
     ),
     Case("nn_conv_cropped", _conv(((-1, 2), (0, 1))), _IMAGES, covers=_covers,
-         expect="Slice -> Transpose -> Conv -> Transpose"),
+         expect="Slice -> Transpose -> Conv -> Transpose", declines="Conv has no padding ((-1, 2), (0, 1))"),
     Case(
         "nn_conv_of_signals",
         _of_signals,
@@ -106,5 +106,5 @@ cases = [
         expect=_TRANSPOSED,
     ),
     Case("nn_conv_transpose_far_padded", _transposed(((3, 2), (0, 4))), _IMAGES, covers=_covers_transposed,
-         expect="Transpose -> ConvTranspose -> Transpose -> Pad"),
+         expect="Transpose -> ConvTranspose -> Transpose -> Pad", declines="padding beyond the full overlap"),
 ]  # fmt: skip

@@ -46,6 +46,6 @@ cases = [
     Case("over_a_batch", _over_devices(lambda x, w: jnp.tanh(x @ w), (_ROWS, _WHOLE), _ROWS), [("8*B", 3), (3, 5)],
          covers=("shard_map",), expect="MatMul -> Tanh"),
     Case("over_features", _over_devices(_perceptron, (_WHOLE, jax.P(None, "i"), _ROWS), _WHOLE), [("B", 3), (3, 16), (16, 2)],
-         expect="MatMul -> Tanh -> MatMul"),
+         expect="MatMul -> Tanh -> MatMul", declines="the mesh has several devices"),
     Case("in_a_ring", _over_devices(_ring, (_ROWS,), _ROWS), [(16, 3)]),
 ]  # fmt: skip

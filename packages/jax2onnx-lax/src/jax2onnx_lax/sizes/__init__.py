@@ -6,6 +6,7 @@ __all__ = ["MODULES"]
 
 #: The modules that declare rules or composites; `<module>_cases` holds their cases.
 MODULES = (
+    "branches",
     "creation",
     "masks",
     "resized",

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Context, Rules, Value, bind_composite
 from jax2onnx_core.frontend.sizes import is_from_data, once, size_of
+from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.symbols.symbols import Dim
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def is_mask(value: object) -> TypeIs[jax.Array]:
 
 def mask_size(mask: jax.Array, operation: str) -> Dim:
     """The number of elements that a mask selects, as a dimension: the same for the same mask."""
-    count = once(mask, "count", lambda: jnp.sum(mask, dtype=np.int32 if math.prod(mask.shape) else int))
-    return size_of(count, operation, most=math.prod(mask.shape))
+    if any(is_static(dim) and dim == 0 for dim in mask.shape):
+        return 0
+    count = once(mask, "count", lambda: jnp.sum(mask, dtype=int))
+    return size_of(count, operation, most=math.prod(mask.shape), is_count=True)
 
 
 def _mask_of(a: jax.Array) -> jax.Array:

@@ -177,7 +177,7 @@ def _computed_bounds(start: object, stop: object, size: Dim) -> _Bounds:
     first = jnp.zeros_like(length) if start is None else _position(start, length)
     last = length if stop is None else _position(stop, length)
     count = last if start is None else jnp.maximum(last - first, 0)
-    return _Bounds(0 if start is None else first, size_of(count, "slice", most=size))
+    return _Bounds(0 if start is None else first, size_of(count, "slice", most=size, is_count=True))
 
 
 def _position(bound: object, length: jax.Array) -> jax.Array:
