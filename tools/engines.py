@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
@@ -23,7 +25,7 @@ class EngineBuilder:
       run: loads a model that an engine could be built of.
     """
 
-    def __init__(self, python: str, run: LoadedModel) -> None:
+    def __init__(self, python: str, run: Callable[[ir.Model], LoadedModel]) -> None:
         self._builder, self._run = OtherRuntime(python, module="engines"), run
 
     def load(self, model: ir.Model) -> LoadedModel:
@@ -50,7 +52,7 @@ def ranges(model: ir.Model) -> dict[str, Array]:
 def load(model: bytes) -> LoadedModel:
     """In the environment of the builder: what builds an engine for ranges of shapes, and gives its size."""
 
-    def run(shapes: dict[str, Array]) -> list[Array]:
+    def run(shapes: Mapping[str, Array]) -> list[Array]:
         profile = {name: [tuple(map(int, shape)) for shape in three] for name, three in shapes.items()}
         return [np.array(len(build(tensorrt(), model, {"all": profile} if profile else {})))]
 

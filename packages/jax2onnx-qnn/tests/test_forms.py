@@ -50,7 +50,7 @@ def test_a_form_means_the_same(name):
     model, changed = adapted(*FORMS[name])
     assert changed.graph.num_nodes() != 0
     feeds = {
-        value.name: (RNG.random(value.shape.numpy()) > 0.5) if value.dtype == ir.DataType.BOOL
+        value.name or "": (RNG.random(value.shape.numpy()) > 0.5) if value.dtype == ir.DataType.BOOL
         else np.abs(RNG.standard_normal(value.shape.numpy())).astype(np.float32)
         for value in model.graph.inputs
     }  # fmt: skip

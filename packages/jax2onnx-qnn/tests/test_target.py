@@ -51,7 +51,7 @@ def test_a_symbol_is_named_with_its_place_and_can_be_fixed():
     with pytest.raises(ConversionError, match=r"symbols: B, on axis 0 of the input 'x'.*specialize=\{'B': 8\}"):
         to_onnx(mean, [("B", 16)], target="qnn")
     program = to_onnx(mean, [("B", 16)], target="qnn", specialize={"B": 4})
-    assert list(program.model.graph.inputs[0].shape) == [4, 16]
+    assert program.model.graph.inputs[0].shape == (4, 16)
 
 
 @pytest.mark.parametrize(
