@@ -7,6 +7,7 @@
     nox -s cases -- lax f64                  every variant of the cases of a package, in one precision
     nox -s integration -- test_golden        all integration tests of a file
     nox -s lint types                        ruff and mypy; `nox -s lint -- --fix` mends what it can
+    nox -s docs -- quick                     the site alone, in a minute, in site/
     nox -s demo                              train a small network, export it, compare it with JAX
 
 Add `-P 3.13` to run a session on another Python. Each session has an environment of its own, which uv makes in three seconds.
@@ -296,14 +297,17 @@ def types(session: nox.Session) -> None:
 
 @nox.session(tags=["ci"])
 def docs(session: nox.Session) -> None:
-    """Build the documentation into site/, check its links, run its code blocks."""
+    """Build the documentation into site/, check its links, run its code blocks; `-- quick` builds the site alone, in a minute."""
     # ruff lays the signatures out
     install_workspace(session, "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", RUFF, *BUILD_TOOLS)
+    site = ["build", "-q", "-f", str(ROOT / "mkdocs.yml")]
+    if session.posargs == ["quick"]:
+        session.run("mkdocs", *site, env={"NO_MKDOCS_2_WARNING": "1"})
+        return
     for table in ("coverage_table.py", "gallery.py"):
         run_script(session, TOOLS / table)
     session.run("python", "-m", "pytest", "-q", str(TOOLS / "check_docs.py"), *session.posargs)
-    site = ["build", "-q", "--strict", "-f", str(ROOT / "mkdocs.yml")]
-    session.run("mkdocs", *site, env={"NO_MKDOCS_2_WARNING": "1"})
+    session.run("mkdocs", *site, "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 # -- whole programs -------------------------------------------------------------------------
@@ -436,11 +440,12 @@ ACCELERATORS = {
 
 
 def accelerator(session: nox.Session, target: str) -> None:
-    """Give the cases of all packages to the software of an accelerator."""
+    """Run the tests of a target with the software for its accelerator, and give it the cases of all packages."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         session.skip(f"the software for {target} that needs no accelerator is for Linux on x86-64")
-    install_workspace(session)
-    python = environment(session, target, *ACCELERATORS[target], *RUNTIME_TOOLS)
+    install_workspace(session, *ACCELERATORS[target])
+    session.run("python", "-m", "pytest", "-q", str(package(target) / "tests"), env=test_environment(session))
+    python = shutil.which("python", path=session.bin)
     run_script(session, TOOLS / "targets.py", f"--accelerator={target}={python}", *session.posargs)
 
 
@@ -502,9 +507,10 @@ def wheels(session: nox.Session) -> None:
 @nox.session(tags=["ci"])
 def build(session: nox.Session) -> None:
     """Build a wheel and an sdist of every package into dist/, after the release check, with bills of materials."""
-    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7")
+    install(session, *BUILD_TOOLS, "uv>=0.5", "cyclonedx-bom>=7", "twine>=6")
     session.run("python", str(TOOLS / "check_release.py"))
     directory = built(session, ROOT / "dist", *map(package, PACKAGES))
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, directory.iterdir()))
     wheels = sorted(map(str, directory.glob("*.whl")))
     session.run("python", str(TOOLS / "sbom.py"), *wheels, "--wheels", str(directory), "--output", str(directory))
     session.log(f"built into {directory}")

@@ -113,6 +113,13 @@ def nan_probes() -> Iterator[Probe]:
         count, ascending = ints(len(operand[0])), lambda x, k: np.sort(x.astype(np.float64))
         yield Probe("TopK", "nan", [operand, count], ascending, {"largest": 0})
         yield Probe("TopK", "nan", [operand, count], lambda x, k: np.sort(x.astype(np.float64))[:, ::-1])
+    for length in (1, 2, 7, 40):
+        same = np.concatenate([np.full((2, length), NAN), np.linspace(-1, 0, 2 * length).reshape(2, -1)])
+        for operand, axis in ((same.tolist(), 1), (same.T.tolist(), 0)):
+            best = lambda x, *_, a=axis, n=length: np.where(np.isnan(np.min(x.astype(np.float64), a)), 0, n - 1)  # noqa: E731
+            yield Probe("ArgMax", "nan_rows", [operand], best, {"axis": axis, "keepdims": 0})
+            yield Probe("ArgMin", "nan_rows", [operand], lambda x, a=axis: np.zeros(4), {"axis": axis, "keepdims": 0})
+    yield from sorted_nan_probes()
     image = [[np.reshape(rows[2], (5, 8)).tolist()]]
     for name in ("MaxPool", "AveragePool"):
         yield Probe(name, "nan", [image], lambda x: _pooled_nan(x), {"kernel_shape": [2, 2]})
@@ -122,6 +129,18 @@ def nan_probes() -> Iterator[Probe]:
     yield from scattered_nan_probes()
     yield from recurrent_nan_probes()
     yield from formula_nan_probes(rows)
+
+
+def sorted_nan_probes() -> Iterator[Probe]:
+    """The places that TopK gives to elements that are all NaN, beside a row of numbers."""
+    for length, count, largest in itertools.product((2, 7, 40, 300), (1, 2, 5), (0, 1)):
+        if count <= length:
+            places = np.arange(count) if not largest else length - 1 - np.arange(count)
+            yield Probe(
+                "TopK", "nan_rows", [[[NAN] * length, np.linspace(-1, 0, length).tolist()], ints(count)],
+                lambda *_, p=places: np.stack([np.arange(p.size), p]),
+                graph=f"v, y = TopK<axis = 1, largest = {largest}>(x0, x1)",
+            )  # fmt: skip
 
 
 def _pooled_nan(x: Array) -> Array:

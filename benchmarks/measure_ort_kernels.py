@@ -29,7 +29,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 from measured_tables import write
 
-LOWEST, HIGHEST = 18, 26
+LOWEST, HIGHEST = 18, 28
 DTYPES = [d for d in ir.DataType if d.name not in ("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128")]
 
 Operand = tuple[int, ...] | np.ndarray | None

@@ -348,7 +348,7 @@ ABOVE: dict[str, set[str]] = {
     "jax2onnx_transformersjs": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation"},
     "jax2onnx_tensorrt": {"jax2onnx_graph", "jax2onnx_runtime", "jax2onnx_generation", "jax2onnx_core"},
     "jax2onnx_testing": set(SOURCES),
-    "jax2onnx_cli": {*_OF_PLUGINS, "jax2onnx_generation"},
+    "jax2onnx_cli": {*_OF_PLUGINS, "jax2onnx_generation", "jax2onnx_training"},
 }
 
 

@@ -2,7 +2,7 @@
 
 Runs every harness of `jax._src.internal_test_util.test_harnesses` under x64: the JAX function is exported,
 run, and compared with JAX. Results are kept in `conformance-results/` as they come, so that an interrupted run
-goes on where it was; the summary goes to `docs/conformance.md`.
+goes on where it was; the summary goes to `docs/conformance.md`, and as data to `docs/conformance.json`.
 
     python tools/conformance.py [--filter TEXT] [--every N] [--fresh] [--again] [--workers N] [--failures] [--symbolic]
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import json
 import os
 import time
 import traceback
@@ -27,6 +28,11 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "conformance-results"
 # Where the part of the page begins that another tool writes.
 SWEEP = "\n<!-- written by tools/sweep.py -->\n"
+PAGE, DATA = ROOT / "docs" / "conformance.md", ROOT / "docs" / "conformance.json"
+# From good to bad.
+STATUSES = ("pass", "wrong", "error")
+
+Outcomes = dict[str, Any]
 
 
 def harnesses() -> list[Any]:
@@ -112,25 +118,41 @@ def results_file(symbolic: bool) -> Path:
     return RESULTS / ("symbolic.jsonl" if symbolic else "results.jsonl")
 
 
-def table(title: str, entries: Iterable[dict[str, Any]], key: str) -> Iterator[str]:
+def outcomes(entries: Iterable[dict[str, Any]]) -> list[Outcomes]:
+    """How many harnesses of each primitive and dtype had which outcome in ONNX Runtime; `result` is the worst of them."""
+    counted: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for entry in entries:
+        if entry["status"] != "no reference":
+            counted[entry["group"], entry["dtype"]][entry["status"]] += 1
+    return [
+        {
+            "primitive": group,
+            "dtype": dtype,
+            "target": "onnxruntime",
+            "result": next(status for status in reversed(STATUSES) if counts[status]),
+            **{status: counts[status] for status in STATUSES},
+        }
+        for (group, dtype), counts in sorted(counted.items())
+    ]
+
+
+def table(title: str, rows: Iterable[Outcomes], key: str) -> Iterator[str]:
     """The lines of a table of outcomes by group.
 
     Args:
       title: the heading of the first column.
-      entries: the results.
-      key: the field of a result that says its group.
+      rows: the numbers of outcomes.
+      key: the field of a row that says its group.
     """
     groups: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for entry in entries:
-        groups[entry[key]][entry["status"]] += 1
+    for row in rows:
+        groups[row[key]].update({status: row[status] for status in STATUSES})
     yield f"\n## By {title}\n"
     yield f"| {title} | pass | wrong | error | % |"
     yield "|---|---:|---:|---:|---:|"
     for name, counts in sorted(groups.items()):
-        total = counts["pass"] + counts["wrong"] + counts["error"]
-        if total:
-            share = 100 * counts["pass"] / total
-            yield f"| `{name}` | {counts['pass']} | {counts['wrong']} | {counts['error']} | {share:.1f} |"
+        share = 100 * counts["pass"] / counts.total()
+        yield f"| `{name}` | {counts['pass']} | {counts['wrong']} | {counts['error']} | {share:.1f} |"
 
 
 def reason(entry: dict[str, Any]) -> str:
@@ -152,7 +174,7 @@ def summary(entries: list[dict[str, Any]]) -> str:
         "",
         (
             "JAX's own primitive harness under x64, exported and run in ONNX Runtime on CPU, compared with JAX. "
-            "Written by `nox -s conformance`."
+            "Written by `nox -s conformance`; the same [as data](conformance.json), by primitive and dtype."
         ),
         "",
         (
@@ -165,8 +187,9 @@ def summary(entries: list[dict[str, Any]]) -> str:
         lines.append(
             f"Conversion takes {seconds[len(seconds) // 2] * 1e3:.0f} ms in the median, {seconds[-1]:.1f} s at most."
         )
-    lines += table("group", entries, "group")
-    lines += table("dtype", entries, "dtype")
+    rows = outcomes(entries)
+    lines += table("group", rows, "primitive")
+    lines += table("dtype", rows, "dtype")
     lines += ["\n## What does not pass\n"]
     failures = [e for e in entries if e["status"] in ("wrong", "error")]
     lines += [f"* `{e['name']}`: {reason(e)}" for e in failures] or ["Nothing."]
@@ -193,9 +216,9 @@ def main() -> None:
     entries = [known[name] for name in selected if name in known]
     text = summary(entries)
     if not args.filter and args.every == 1 and not args.symbolic:
-        page = ROOT / "docs" / "conformance.md"
-        _, marker, sweep = page.read_text().partition(SWEEP)
-        page.write_text(text + marker + sweep)
+        _, marker, sweep = PAGE.read_text().partition(SWEEP)
+        PAGE.write_text(text + marker + sweep)
+        DATA.write_text("[\n" + ",\n".join(map(json.dumps, outcomes(entries))) + "\n]\n")
     print(text.split("## By group")[0])
     if args.failures:
         for entry in entries:

@@ -17,6 +17,11 @@ PAGES = ROOT / "docs" / "reference"
 PACKAGES = sorted(file.parent.name.removeprefix("jax2onnx-") for file in ROOT.glob("packages/*/pyproject.toml"))
 # The names of modules that declare operations: `registry.add` takes them, `jax2onnx_testcases` returns them.
 DECLARED = {"rules", "composites", "cases"}
+# What most readers look for comes first on a page of many names: these names, and these modules or rooms.
+FIRST = ("to_onnx", "OnnxProgram", "Program")
+FIRST_PLACES = ("__init__.py", "program", "program.py")
+# What only authors of plugins need comes last.
+LAST_PLACES = ("jax_types.py", "jaxprs.py", "lowering", "plugins")
 # Modules of other projects that have a name here: `onnx_ir`.
 FOREIGN = {"ir"}
 NOTE = "<!-- written by tools/reference_pages.py -->"
@@ -27,10 +32,16 @@ def source(package: str) -> Path:
 
 
 def modules(package: str) -> list[Path]:
-    """The modules of a package, those of its top first, then room by room; cases and templates apart."""
+    """The modules of a package, the most wanted first, then those of its top, then room by room; cases and templates apart."""
     top = source(package)
     found = [p for p in top.rglob("*.py") if not p.name.endswith("_cases.py") and "template" not in p.parts]
-    return sorted(found, key=lambda p: (len(p.relative_to(top).parts) > 1, str(p.parent), p.name))
+    return sorted(found, key=lambda p: (_place(p.relative_to(top).parts), str(p.parent), p.name))
+
+
+def _place(parts: tuple[str, ...]) -> int:
+    if parts[0] in FIRST_PLACES:
+        return 0
+    return 3 if parts[0] in LAST_PLACES else min(len(parts), 2)
 
 
 def dotted(module: Path, package: str) -> str:
@@ -83,8 +94,13 @@ def page(package: str) -> str:
 
 
 def entries(module: str, names: list[str]) -> Iterator[str]:
-    for name in (n for n in names if n not in FOREIGN):
+    """The entries of the names of a module: first what a user calls, then the rest by name."""
+    for name in sorted((n for n in names if n not in FOREIGN), key=_rank):
         yield from (f"::: {module}.{name}", "")
+
+
+def _rank(name: str) -> int:
+    return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
 def table() -> str:

@@ -9,12 +9,17 @@ The releases are tags of a repository of their own, which begins with the files 
   0.3.0, and its requirements still admit the core of 0.2, which does not have it.
 
 The made-up third party's package says plugin API 1 and has no upper bound.
+
+All files of the releases are put into an index, a folder, from which pip and uv install by name: the newest, an older one, an upgrade, sdists, and
+what is left when a release was yanked.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import html
 import re
 import shutil
 import subprocess
@@ -196,18 +201,116 @@ REFUSED = [
 ]
 
 
+@dataclasses.dataclass(frozen=True)
+class Index:
+    """A package index in a folder, as PEP 503 says, which an installer reads beside the public one.
+
+    Attributes:
+      folder: its pages.
+      files: the folder of the wheels and sdists.
+    """
+
+    folder: Path
+    files: Path
+
+    def write(self, yanked: Iterable[tuple[str, str]] = ()) -> None:
+        """Write a page for each distribution; what is yanked is installed only where its version is asked for."""
+        links: dict[str, list[str]] = {}
+        for file in sorted(self.files.glob("jax2onnx_*")):
+            name, version = file.name.removesuffix(".tar.gz").split("-")[:2]
+            name = name.replace("_", "-")
+            mark = ' data-yanked="made up"' if (name, version) in yanked else ""
+            address = f"{file.as_uri()}#sha256={hashlib.sha256(file.read_bytes()).hexdigest()}"
+            links.setdefault(name, []).append(f'<a href="{html.escape(address)}"{mark}>{file.name}</a>')
+        for name, anchors in links.items():
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            (self.folder / name / "index.html").write_text(
+                f"<!DOCTYPE html><html><body>{'<br>'.join(anchors)}</body></html>"
+            )
+
+
+def environment_of(installer: str, folder: str) -> tuple[list[str], str]:
+    """An environment for pip or uv in a folder: the command that installs into it, and its Python."""
+    python = str(Path(folder, "bin", "python"))
+    if installer == "pip":
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        return [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"], python
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    # Its cache has wheels by their versions: an older build of the same version is none of these.
+    fresh = [part for name in _CHAIN for part in ("--refresh-package", f"jax2onnx-{name}")]
+    return [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, *fresh], python
+
+
+@dataclasses.dataclass(frozen=True)
+class Installed:
+    """What a user types, one command after the other, and the versions that are there afterwards.
+
+    Attributes:
+      commands: arguments of `pip install`.
+      versions: the versions by distribution, without "jax2onnx-".
+      yanked: the releases that were taken back before.
+    """
+
+    commands: tuple[str, ...]
+    versions: Mapping[str, str]
+    yanked: tuple[tuple[str, str], ...] = ()
+
+    def problem(self, installer: str, index: Index) -> str | None:
+        """Run the commands in a fresh environment by pip or uv; what is not as expected."""
+        said = f"{installer} install {', then '.join(self.commands)}" + (
+            f" without {self.yanked}" if self.yanked else ""
+        )
+        index.write(self.yanked)
+        with tempfile.TemporaryDirectory() as folder:
+            install, python = environment_of(installer, folder)
+            for command in self.commands:
+                subprocess.run([*install, "--extra-index-url", index.folder.as_uri(), *command.split()], check=True)
+            listed = subprocess.run([python, "-c", VERSIONS], check=True, capture_output=True, text=True).stdout
+        found = dict(line.split() for line in listed.splitlines())
+        print(f"{said}: {found}", flush=True)
+        return None if found == self.versions else f"{said}: {found}, expected: {self.versions}"
+
+
+# Imported, too, so that what is installed is whole.
+VERSIONS = """
+import importlib
+from importlib.metadata import distributions
+for name, version in sorted({(d.name, d.version) for d in distributions() if d.name.startswith("jax2onnx-")}):
+    importlib.import_module(name.replace("-", "_"))
+    print(name.removeprefix("jax2onnx-"), version)
+"""
+
+# Packages that need no JAX, so that an environment is made in seconds.
+_CHAIN = ("generation", "graph", "runtime")
+_SDISTS = " ".join(f"--no-binary jax2onnx-{name}" for name in _CHAIN)
+FROM_THE_INDEX = [
+    Installed(("jax2onnx-generation",), dict.fromkeys(_CHAIN, "1.0.0")),
+    Installed(("jax2onnx-generation<1",), dict.fromkeys(_CHAIN, "0.2.0")),
+    Installed((f"jax2onnx-generation {_SDISTS}",), dict.fromkeys(_CHAIN, "1.0.0")),
+    Installed(("jax2onnx-generation==0.1.0", "-U jax2onnx-generation"), dict.fromkeys(_CHAIN, "1.0.0")),
+    Installed(("jax2onnx-generation",), dict.fromkeys(_CHAIN, "0.2.0"), yanked=(("jax2onnx-graph", "1.0.0"),)),
+]
+
+
+def installed(scratch: Path, released: Path) -> list[str]:
+    """The problems with what pip and uv install from an index of the releases."""
+    index = Index(scratch / "simple", released)
+    problems = [expected.problem(installer, index) for expected in FROM_THE_INDEX for installer in ("pip", "uv")]
+    return [problem for problem in problems if problem is not None]
+
+
 def mixed(history: History, scratch: Path) -> list[str]:
     """The problems with the releases that are installed together."""
     released = scratch / "released"
     known = skew.releases(history.folder)
     wheels = {}
     for release in (release for group in known.values() for release in group):
-        skew.build_release(history.folder, release, released)
+        skew.build_release(history.folder, release, released, sdist=True)
         wheels[release.distribution, str(release.version)] = release.wheel(released)
     skew.build(THIRD_PARTY, released)
     third_party = skew.Release(Version("0.1.0"), "jax2onnx-ripple", "")
     wheels[third_party.distribution, str(third_party.version)] = third_party.wheel(released)
-    problems = []
+    problems: list[str | None] = [*installed(scratch, released)]
     for expected in (*OF_ONE_AGE, *OF_SEVERAL_AGES, *REFUSED):
         with tempfile.TemporaryDirectory() as environments:
             problems.append(expected.problem(Path(environments), wheels, [released]))

@@ -69,19 +69,20 @@ def releases(root: Path) -> dict[str, list[Release]]:
     return {distribution: sorted(tags) for distribution, tags in found.items()}
 
 
-def build(source: Path, into: Path) -> None:
-    """Build the wheel of one package."""
-    command = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", str(into), str(source)]
+def build(source: Path, into: Path, *, sdist: bool = False) -> None:
+    """Build the wheel of one package; with its sdist, from which the wheel is built then."""
+    kinds = [] if sdist else ["--wheel"]
+    command = [sys.executable, "-m", "build", "-q", *kinds, "--no-isolation", "-o", str(into), str(source)]
     subprocess.run(command, check=True)
 
 
-def build_release(root: Path, release: Release, into: Path) -> None:
-    """Build the wheel of one package of a checkout as it was when it was released."""
+def build_release(root: Path, release: Release, into: Path, *, sdist: bool = False) -> None:
+    """Build the wheel of one package of a checkout as it was when it was released, and its sdist."""
     folder = f"packages/{release.distribution}"
     archive = subprocess.run(["git", "archive", release.tag, folder], cwd=root, check=True, capture_output=True)
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(scratch, filter="data")
-        build(Path(scratch, folder), into)
+        build(Path(scratch, folder), into, sdist=sdist)
 
 
 def plugins(root: Path) -> dict[str, Mapping[str, object]]:

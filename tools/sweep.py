@@ -18,12 +18,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from conformance import RESULTS, ROOT, SWEEP
+from conformance import PAGE, RESULTS, SWEEP
 from resumable import Entry, remembered, run
 
 from examples import surface
-
-PAGE = ROOT / "docs" / "conformance.md"
 
 
 def results_file() -> Path:

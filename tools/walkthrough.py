@@ -337,10 +337,11 @@ def mistakes_page(newcomer: Newcomer) -> Iterator[str]:
 
 
 def friction_lines(newcomer: Newcomer) -> Iterator[str]:
-    """The last section of the first page."""
-    yield "\n## Friction\n"
-    yield "What went otherwise than a newcomer expects, in the steps above and on the three other pages:"
-    yield "\n".join(f"\n* {entry}" for entry in newcomer.friction) or "nothing."
+    """The last section of the first page, where something went otherwise than a newcomer expects."""
+    if newcomer.friction:
+        yield "\n## Friction\n"
+        yield "What went otherwise than a newcomer expects, in the steps above and on the three other pages:"
+        yield from (f"\n* {entry}" for entry in newcomer.friction)
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-__all__ = ["SIZES", "Maker", "Program", "arguments", "numbers", "program", "programs", "specs"]
+__all__ = ["SIZES", "Maker", "Program", "arguments", "has_sizes_from_data", "numbers", "program", "programs", "specs"]
 
 #: A shape of float32, a shape with a dtype, "key" for a random key, or a pytree of arrays.
 Spec = Any
@@ -80,10 +80,20 @@ def specs(one: Program) -> list[Any]:
     return [jax.random.key(5) if spec == "key" else spec for spec in one.inputs]
 
 
-def arguments(one: Program, sizes: Mapping[str, int]) -> list[Any]:
-    """Inputs of these sizes."""
+def has_sizes_from_data(one: Program) -> bool:
+    """Whether sizes of the program depend on data, so that JAX computes it without jit."""
+    return one.name.startswith("sizes-")
+
+
+def arguments(one: Program, sizes: Mapping[str, int], sign: int | None = None) -> list[Any]:
+    """Inputs of these sizes; with a sign, all numbers are positive (1) or none is (-1), so that masks select all or nothing."""
     random = np.random.default_rng(zlib.crc32(one.name.encode()))
-    return [_argument(spec, sizes, random) for spec in one.inputs]
+    found = [_argument(spec, sizes, random) for spec in one.inputs]
+    return found if sign is None else [_with_sign(x, sign) for x in found]
+
+
+def _with_sign(x: Any, sign: int) -> Any:
+    return sign * np.abs(x) if x.dtype.kind == "f" else np.maximum(x * sign, 0).astype(x.dtype)
 
 
 def _argument(spec: Spec, sizes: Mapping[str, int], random: np.random.Generator) -> Any:

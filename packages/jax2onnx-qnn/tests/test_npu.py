@@ -1,4 +1,4 @@
-"""Models on the NPU, or on its simulation; skipped where the provider is not installed."""
+"""Models on the NPU, or on its simulation; run where the provider is installed, as by `nox -s qnn`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import TargetError
-
-pytest.importorskip("onnxruntime_qnn")
 from jax2onnx_qnn import compile_model, load
+from jax2onnx_qnn.runtime import QnnRuntime
+
+if not QnnRuntime().is_installed:
+    pytest.skip("the provider of the NPU is installed by nox -s qnn alone", allow_module_level=True)
 
 
 def network(x):
@@ -40,3 +42,21 @@ def test_a_compiled_file_gives_the_same(tmp_path):
     x = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
     (got,) = load(path)({"x": x})
     np.testing.assert_allclose(got, network(x), atol=2e-3)
+
+
+def test_a_quantised_program_runs_wholly_there():
+    rng = np.random.default_rng(0)
+    kernel, head = rng.normal(size=(3, 3, 1, 8)).astype(np.float32) / 3, rng.normal(size=(8, 10)).astype(np.float32)
+
+    def convolved(x):
+        y = jax.lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jnp.maximum(y, 0).mean(axis=(1, 2)) @ head
+
+    images = [(rng.random((4, 8, 8, 1), dtype=np.float32),) for _ in range(8)]
+    program = to_onnx(convolved, [(4, 8, 8, 1)], target="qnn")
+    for quantised in (
+        program.quantize("static_int8", calibration=images),
+        program.quantize("static_int8", calibration=images, tolerance=0.02),
+    ):
+        assert any(node.op_type == "QuantizeLinear" for node in quantised.model.graph)
+        assert quantised.accuracy(images).worst.snr > 30

@@ -13,7 +13,7 @@ import optax
 import pytest
 from flax import nnx
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
-from jax2onnx_training import LossError, Training, open_training, to_training
+from jax2onnx_training import LossError, Training, open_training, to_training, train
 
 Batches = list[tuple[np.ndarray, np.ndarray]]
 
@@ -290,3 +290,57 @@ def test_a_checkpoint_of_another_training(training, of_images, tmp_path):
         training.session().load(tmp_path / "checkpoint.npz")
     with pytest.raises(OptionError, match=r"There is no state 'parameters\.hidden\.b'"):
         training.weights(Path(tmp_path / "checkpoint.npz"))
+
+
+# -- epochs, and the report ----------------------------------------------------------------------
+
+
+def test_the_report_says_what_is_trained_and_what_stays(training):
+    text = training.report()
+    assert "trained: 4 arrays of 259 numbers (parameters.hidden.b, parameters.hidden.w, parameters.out.b, …)" in text
+    assert "state of the optimizer: 9 arrays" in text
+    assert "other states: 1 arrays of 1 numbers (steps)" in text
+    assert "frozen: nothing" in text
+    frozen = to_training(perceptron(), perceptron_loss, optax.sgd(0.1), BATCH, trained={"hidden": False, "out": True})
+    assert "frozen: 2 arrays of 160 numbers" in frozen.report()
+
+
+@pytest.fixture(scope="module")
+def examples() -> dict[str, np.ndarray]:
+    x = np.random.default_rng(3).normal(size=(40, 4)).astype(np.float32)
+    return {"x": x, "labels": x[:, :3].argmax(1).astype(np.int32)}
+
+
+def test_epochs_go_on_from_a_checkpoint_with_the_same_numbers(training, examples, tmp_path):
+    whole = [*train(training.session(), examples, batch_size=16, epochs=3)]
+    assert [epoch.number for epoch in whole] == [1, 2, 3]
+    assert whole[0].means.keys() == {"loss", "accuracy"}
+    file = tmp_path / "states.npz"
+    first = [*train(training.session(), examples, batch_size=16, epochs=1, checkpoint=file)]
+    session = training.session()
+    session.load(file)
+    session.step_on({name: array[:16] for name, array in examples.items()})  # killed within an epoch
+    rest = [*train(training.session(), examples, batch_size=16, epochs=3, checkpoint=file)]
+    assert [*first, *rest] == whole
+
+
+def test_an_epoch_that_was_begun_ends(training, examples):
+    session = training.session()
+    order = np.random.default_rng((0, 0)).permutation(40)[:16]
+    first = session.step_on({name: array[order] for name, array in examples.items()})["loss"]
+    (epoch,) = train(session, examples, batch_size=16, epochs=1)
+    (whole,) = train(training.session(), examples, batch_size=16, epochs=1)
+    assert [float(first), *epoch.losses] == whole.losses
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda given: {"x": given["x"]}, "A step takes x, labels, but there are arrays for x"),
+        (lambda given: {**given, "x": given["x"][:5]}, "different numbers of rows: x has 5, labels has 40"),
+        (lambda given: {name: array[:3] for name, array in given.items()}, "There are 3 examples, fewer than a batch of 16"),
+    ],
+)  # fmt: skip
+def test_examples_that_are_no_batches(training, examples, change, message):
+    with pytest.raises(OptionError, match=message):
+        next(train(training.session(), change(examples), batch_size=16, epochs=1))

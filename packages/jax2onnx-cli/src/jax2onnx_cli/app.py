@@ -27,6 +27,7 @@ from jax2onnx_cli._commands import (
     plugins,
     report,
     run,
+    train,
     verify,
 )
 from jax2onnx_cli._terminal import Result, Terminal
@@ -35,8 +36,8 @@ from jax2onnx_cli._wording import in_options
 __all__ = ["main"]
 
 COMMANDS = (
-    export.command, verify.command, bisect.command, benchmark.command, report.command, run.command, generate.command, inspection.command,
-    diff.command, plugins.command, doctor.command, new_plugin.command,
+    export.command, verify.command, bisect.command, benchmark.command, report.command, run.command, generate.command, train.command,
+    inspection.command, diff.command, plugins.command, doctor.command, new_plugin.command,
 )  # fmt: skip
 
 _GOOD, _FAILED, _BAD_INPUT, _INTERRUPTED = 0, 1, 2, 130

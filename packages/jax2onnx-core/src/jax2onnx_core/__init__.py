@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from jax2onnx_core.frontend._composite import bind_composite
     from jax2onnx_core.frontend.activation import exporting
+    from jax2onnx_core.frontend.sizes import size
     from jax2onnx_core.jaxprs import Aval, Dim, Jaxpr
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adapted", "AdaptedStates", "AdaptedTraining", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
     "OnnxProgram", "Registry", "Replacement", "Rules", "SpecializedDim", "Target", "Value", "bind_composite", "construct",
-    "entry_of", "errors", "expect_graph", "exporting", "hookimpl", "to_onnx", "with_dtype", "with_rngs",
+    "entry_of", "errors", "expect_graph", "exporting", "hookimpl", "size", "to_onnx", "with_dtype", "with_rngs",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "jax2onnx_core.frontend.activation": ("exporting",),
     "jax2onnx_core.frontend._composite": ("bind_composite",),
+    "jax2onnx_core.frontend.sizes": ("size",),
     "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
     "jax2onnx_core.lowering.context": ("Context",),
     "jax2onnx_graph.limitations": ("Limitation",),

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -20,6 +20,7 @@ from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
+from jax._src import effects as _effects
 from jax._src import mesh as _mesh
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 __all__ = [
+    "LESS_ONE",
     "ShapedArray",
     "Undecided",
     "abstract_results",
@@ -65,14 +67,19 @@ __all__ = [
     "check_codes",
     "checkify_kind",
     "closed",
+    "constrain",
+    "constraints_kept",
+    "current_frame",
     "default_float",
     "default_options",
+    "defines_sizes",
     "definition",
     "dim_expression",
     "divided",
     "eval_jaxpr",
     "has_mesh",
     "in_no_mesh",
+    "in_trace_of",
     "inconclusive_dimension_error",
     "inner_jaxprs",
     "is_checkify_effect",
@@ -95,7 +102,9 @@ __all__ = [
     "random_keys",
     "rebuild_jaxpr",
     "register_composite_rules",
+    "register_size_rules",
     "scope_of",
+    "size_comparisons",
     "solve_dims",
     "substitute",
     "symbol",
@@ -103,6 +112,8 @@ __all__ = [
     "trace_context",
     "trace_thunk",
     "traceable_dtype",
+    "traced_equation",
+    "traced_source",
     "tree_differences",
     "typed_sharding",
     "undecided_equalities",
@@ -318,6 +329,94 @@ def divisors(dim: _shape_poly._DimExpr) -> dict[str, int]:
     return found
 
 
+def constrain(scope: jax.export.SymbolicScope, constraints: Sequence[str]) -> None:
+    """Add constraints to a scope, about symbols that no expression of it has yet."""
+    for text in constraints:
+        scope._parse_and_process_explicit_constraint(text)
+        scope._bounds_cache.clear()
+        scope._decision_initial_state = None
+
+
+#: What the symbol ends with that stands for a size which may be 0, and is 1 more.
+LESS_ONE = "__plus_1"
+
+
+# JAX's rules that want an axis to have as many elements as are taken from it.
+_TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")
+
+
+class _Comparisons:
+    """JAX's comparisons of sizes, of which some are decided that JAX leaves open because a size may be 0.
+
+    1. A polynomial without negative coefficients of sizes that are at least 0 is at least 0.
+    2. Single elements may be taken from an axis that may be empty: where it is, JAX itself takes none.
+    """
+
+    def __init__(self) -> None:
+        self._original = _shape_poly._geq_decision
+        self._lock, self._windows = threading.Lock(), 0
+
+    @contextlib.contextmanager
+    def of_sizes(self) -> Iterator[None]:
+        """Inside, these are decided."""
+        self._enter(1)
+        try:
+            yield
+        finally:
+            self._enter(-1)
+
+    def _enter(self, change: int) -> None:
+        with self._lock:
+            self._windows += change
+            _shape_poly._geq_decision = self._decided if self._windows else self._original
+
+    def _decided(self, left: Dim, right: Dim, text: Callable[[], str]) -> bool:
+        try:
+            return bool(self._original(left, right, text))
+        except inconclusive_dimension_error:
+            difference, asked = left - right, sys._getframe(2).f_code.co_name
+            if not any(name.endswith(LESS_ONE) for name in symbols_of(difference)):
+                raise
+            if _is_never_negative(difference) or (
+                asked in _TAKES_ELEMENTS and right == 1 and (_is_never_negative(left) or bounds(left)[0] >= 0)
+            ):
+                return True
+            raise
+
+
+def _is_never_negative(dim: Dim) -> bool:
+    """Whether a dimension is a sum of products of sizes that are at least 0; a symbol less its least number is one."""
+    if not is_symbolic_dim(dim):
+        return bool(dim >= 0)
+    if any(abs(coefficient) >= 2**63 for coefficient, _ in dim_expression(dim)):  # JAX computes with int64
+        return False
+    scope, least = jax.export.SymbolicScope(), {}
+    for name in symbols_of(dim):
+        low = bounds(symbol(name, dim))[0]
+        least[name] = _shape_poly._DimExpr._from_var(name, scope) + (int(low) if low > 0 else 0)
+    rest = substitute(dim, least)
+    terms = dim_expression(rest) if is_symbolic_dim(rest) else [(int(rest), [])]
+    return all(
+        coefficient >= 0 and all(isinstance(factor, str) for factor, _ in factors) for coefficient, factors in terms
+    )
+
+
+size_comparisons = _Comparisons().of_sizes
+
+
+@contextlib.contextmanager
+def constraints_kept(scope: jax.export.SymbolicScope) -> Iterator[None]:
+    """On leaving, the scope has the constraints again that it has now."""
+    before = list(scope._explicit_constraints)
+    try:
+        yield
+    finally:
+        if len(scope._explicit_constraints) != len(before):
+            scope._explicit_constraints[:] = before
+            scope._bounds_cache.clear()
+            scope._decision_initial_state = None
+
+
 def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], list[tuple[str, int, int]]]:
     """JAX's own solution of the symbols from the shapes of the arguments.
 
@@ -480,6 +579,11 @@ def user_frame(source_info: _source_info.SourceInfo) -> str | None:
     raw = source_info.traceback.raw_frames() if source_info.traceback else ((), ())
     inside = itertools.takewhile(lambda frame: frame.file_name != _EXPORT, map(_source_info.raw_frame_to_frame, *raw))
     return user_line((f.file_name, f.start_line, f.function_name) for f in inside if is_user_file(f.file_name))
+
+
+def current_frame() -> str | None:
+    """The user's line that is traced, as "file:line (function)"; None where there is none."""
+    return user_frame(_source_info.current())
 
 
 def name_stack(source_info: _source_info.SourceInfo) -> str:
@@ -797,8 +901,71 @@ def register_composite_rules(primitive: Primitive, batch: Callable[..., list[jax
 
     primitive.multiple_results = True
     primitive.def_impl(inline)
-    primitive.def_abstract_eval(lambda *_, jaxpr, **__: list(jaxpr.out_avals))
+    primitive.def_effectful_abstract_eval(
+        lambda *_, jaxpr, **__: (list(jaxpr.out_avals), {e for e in jaxpr.effects if isinstance(e, SizeEffect)})
+    )
     _mlir.register_lowering(primitive, _mlir.lower_fun(inline, multiple_results=True))
     _ad.primitive_jvps[primitive] = jvp
     _ad.primitive_transposes[primitive] = transpose
     _batching.fancy_primitive_batchers[primitive] = batcher
+
+
+class SizeEffect(_effects.Effect):  # type: ignore[misc]
+    """A size of the shapes of other equations is given by data, so that no transformation may leave the equation out."""
+
+    def __repr__(self) -> str:
+        return "size"
+
+
+for _allowed in (
+    _effects.control_flow_allowed_effects, _effects.custom_derivatives_allowed_effects, _effects.remat_allowed_effects,
+):  # fmt: skip
+    _allowed.add_type(SizeEffect)
+_SIZE_EFFECTS = frozenset({SizeEffect()})
+
+
+def defines_sizes(eqn: Equation) -> bool:
+    """Whether an equation, or one inside of it, gives a size that depends on data."""
+    return any(isinstance(effect, SizeEffect) for effect in eqn.effects)
+
+
+def register_size_rules(primitive: Primitive, refuse_batch: Callable[..., None]) -> None:
+    """Make a primitive without results that gives a size; `refuse_batch(**params)` raises where the size would differ under vmap."""
+
+    def jvp(primals: Sequence[jax.Array], _: object, **params: object) -> PyTree:
+        return primitive.bind(*primals, **params), []
+
+    def batcher(
+        operands: Sequence[jax.Array], axes: Sequence[int], *, axis: int | None, **params: object
+    ) -> PyTree:  # fmt: skip
+        if axis is None:
+            refuse_batch(**params)
+        else:
+            primitive.bind(jax.numpy.moveaxis(operands[0], axes[0], 0), axis=axis + 1, **params)
+        return [], []
+
+    primitive.multiple_results = True
+    primitive.def_effectful_abstract_eval(lambda *_, **__: ([], _SIZE_EFFECTS))
+    _ad.primitive_jvps[primitive] = jvp
+    _batching.primitive_batchers[primitive] = batcher
+
+
+def traced_equation(x: object) -> tuple[Primitive, Params, Sequence[object], int] | None:
+    """The primitive, parameters, operands and place of the result that a tracer is; None where it is no result of an equation."""
+    if not isinstance(x, _partial_eval.DynamicJaxprTracer) or x.parent is None:
+        return None
+    eqn = x.parent
+    place = next((i for i, var in enumerate(eqn.outvars) if var is x.val), None)
+    return None if place is None else (eqn.primitive, eqn.params, eqn.in_tracers, place)
+
+
+def traced_source(x: object) -> Hashable:
+    """A value that is equal for two tracers of one variable or of one number, and for one object; the object has to be kept."""
+    if not isinstance(x, _partial_eval.DynamicJaxprTracer):
+        return id(x)
+    return (str(x.val.aval), repr(x.val.val)) if is_literal(x.val) else id(x.val)
+
+
+def in_trace_of(tracer: jax.core.Tracer) -> contextlib.AbstractContextManager[None]:
+    """Inside, equations become part of the trace that made the tracer, which may be one around the present trace."""
+    return _core.set_current_trace(tracer._trace)

@@ -13,6 +13,7 @@ from jax2onnx_core._compat import (
     bind_equation,
     bind_primitive,
     bounds,
+    defines_sizes,
     dim_expression,
     eval_jaxpr,
     is_drop_var,
@@ -26,7 +27,7 @@ from jax2onnx_core._compat import (
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 
 __all__ = [
-    "AbsentWeight", "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_equation", "bind_primitive", "bounds", "definitely_le",
+    "AbsentWeight", "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_equation", "bind_primitive", "bounds", "defines_sizes", "definitely_le",
     "dim_expression", "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
     "is_symbolic_dim", "open_jaxpr", "struct", "user_frame",
 ]  # fmt: skip

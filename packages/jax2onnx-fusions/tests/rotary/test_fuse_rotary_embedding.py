@@ -29,9 +29,23 @@ STACK = """end = Constant<value = int64[1] {4}>() flat = Constant<value = int64[
 SIDE_BY_SIDE = "y = Concat<axis = 3>(u, v)"
 
 
+SQUEEZED = """pairs = Constant<value = int64[5] {0, 0, 2, 2, 2}>() inner = Constant<value = int64[1] {4}>()
+    x5 = Reshape(x, pairs) e = Slice(x5, first, one, inner) o = Slice(x5, one, two, inner)
+    x1 = Squeeze(e, inner) x2 = Squeeze(o, inner)"""
+MOVED = """pairs = Constant<value = int64[5] {0, 0, 2, 2, 2}>() i1 = Constant<value = int64 {1}>()
+    x5 = Reshape(x, pairs) m = Transpose<perm = [4, 0, 1, 2, 3]>(x5) x1 = Gather<axis = 0>(m, nought) x2 = Gather<axis = 0>(m, i1)"""
+MOVED_HALVES = MOVED.replace("[4, 0, 1, 2, 3]", "[3, 0, 1, 2, 4]")
+MOVED_BACK = """flat = Constant<value = int64[4] {0, 0, 2, 4}>() u5 = Unsqueeze(u, first) v5 = Unsqueeze(v, first)
+    w0 = Concat<axis = 0>(u5, v5) w = Transpose<perm = [1, 2, 3, 4, 0]>(w0) y = Reshape(w, flat)"""
+
+
 @pytest.mark.parametrize(
-    ("parts", "end"), [(SPLIT, SIDE_BY_SIDE), (SLICES, SIDE_BY_SIDE), (ALTERNATE, STACK), (PAIRS, STACK)]
-)
+    ("parts", "end"),
+    [
+        (SPLIT, SIDE_BY_SIDE), (SLICES, SIDE_BY_SIDE), (ALTERNATE, STACK), (PAIRS, STACK), (SQUEEZED, STACK), (MOVED, STACK),
+        (MOVED, MOVED_BACK), (MOVED_HALVES, SIDE_BY_SIDE),
+    ],
+)  # fmt: skip
 def test_products_of_pairs(fused, parts, end):
     operators = fused(FuseRotaryEmbedding(), ANGLES + parts + PRODUCTS + end, *TOKENS)
     assert "RotaryEmbedding" in operators
@@ -115,6 +129,51 @@ def test_a_rotated_half_with_doubled_angles(fused, where):
     operators = fused(FuseRotaryEmbedding(), ANGLES + SLICES + double + rest, *TOKENS)
     assert "RotaryEmbedding" in operators
     assert "Neg" not in operators
+
+
+JOINED = "w = Concat<axis = 3>(x2, x1)"
+BACKWARDS = """down = Constant<value = int64[1] {-1}>() far = Constant<value = int64[1] {-9}>() flat = Constant<value = int64[4] {0, 0, 2, 4}>()
+    halves = Constant<value = int64[5] {0, 0, 2, 2, 2}>() x5 = Reshape(x, halves) w5 = Slice(x5, down, far, last, down)"""
+SIGNS = "signs = Constant<value = float[4] {-1, -1, 1, 1}>()"
+COLUMN = "signs = Constant<value = float[2,1] {-1, 1}>()"
+MASK = "mask = Constant<value = bool[4] {1, 1, 0, 0}>() n = Neg(w)"
+DOUBLED = " cc = Concat<axis = 3>(c, c) ss = Concat<axis = 3>(s, s) p = Mul(x, cc) "
+SIGNED = {
+    "rolled": JOINED + SIGNS + DOUBLED + "r = Mul(w, signs) q = Mul(r, ss) y = Add(p, q)",
+    "signs of the sines": JOINED + SIGNS + DOUBLED + "r = Mul(signs, ss) q = Mul(w, r) y = Add(p, q)",
+    "signs at the end": JOINED + SIGNS + DOUBLED + "r = Mul(w, ss) q = Mul(r, signs) y = Add(q, p)",
+    "a mask": JOINED + MASK + DOUBLED + "r = Where(mask, n, w) q = Mul(r, ss) y = Add(p, q)",
+    "backwards": BACKWARDS + SIGNS + DOUBLED + "w = Reshape(w5, flat) r = Mul(w, signs) q = Mul(r, ss) y = Add(p, q)",
+    "signs of pairs": BACKWARDS
+    + COLUMN
+    + DOUBLED
+    + "r5 = Mul(w5, signs) r = Reshape(r5, flat) q = Mul(r, ss) y = Add(p, q)",
+}
+
+
+@pytest.mark.parametrize("form", SIGNED)
+def test_swapped_halves_with_signs(fused, form):
+    operators = fused(FuseRotaryEmbedding(), ANGLES + SLICES + SIGNED[form], *TOKENS)
+    assert "RotaryEmbedding" in operators
+    assert "Mul" not in operators
+
+
+@pytest.mark.parametrize(
+    ("form", "change"),
+    [
+        ("rolled", ("{-1, -1, 1, 1}", "{1, 1, -1, -1}")),  # the rotation backwards
+        ("signs of the sines", ("{-1, -1, 1, 1}", "{-1, 1, -1, 1}")),
+        ("rolled", ("(x2, x1)", "(x1, x2)")),
+        ("a mask", ("{1, 1, 0, 0}", "{1, 0, 1, 0}")),
+        ("a mask", ("Neg(w)", "Neg(x)")),
+        ("backwards", ("Slice(x5, down, far, last, down)", "Slice(x5, down, far, four, down)")),
+        ("signs of pairs", ("float[2,1] {-1, 1}", "float[2] {-1, 1}")),
+    ],
+)
+def test_swapped_halves_with_other_signs_stay(fused, form, change):
+    assert change[0] in SIGNED[form]
+    operators = fused(FuseRotaryEmbedding(), ANGLES + SLICES + SIGNED[form].replace(*change), *TOKENS)
+    assert "RotaryEmbedding" not in operators
 
 
 @pytest.mark.parametrize(("repeats", "is_formed"), [("1, 1, 1, 2", True), ("1, 1, 2, 1", False)])

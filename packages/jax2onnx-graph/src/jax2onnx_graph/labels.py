@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.facts.expressions import evaluate
-from jax2onnx_graph.metadata import DIMS_KEY, SymbolInfo
+from jax2onnx_graph.metadata import DIMS_KEY, SymbolInfo, read_symbols
 from jax2onnx_graph.traversal import all_values, given_inputs, subgraphs
 
 __all__ = ["LabelCount", "check_labels", "count_labels", "fixed_labels", "numbers_in", "symbol_table", "symbols_in"]
@@ -81,10 +81,11 @@ class LabelCount:
 def count_labels(model: ir.Model) -> LabelCount:
     """Count the labelled dimensions of all values of a model but constants, those in subgraphs and functions included.
 
-    Every name that a dimension of an input has is a symbol. A name that no input has counts as no label: nothing
-    tells its size before the model runs. Inputs and outputs of functions are left out, since a file has no shapes of them.
+    Every name that a dimension of an input has is a symbol, and so is one that the metadata say comes from data. Any other
+    name counts as no label: nothing tells its size. Inputs and outputs of functions are left out, since a file has no shapes of them.
     """
     known = _symbols_of(given_inputs(model.graph))
+    known |= {info.name for info in read_symbols(model) if info.source is not None}
     untyped = {value for function in model.functions.values() for value in (*function.inputs, *function.outputs)}
 
     @functools.cache

@@ -36,13 +36,21 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 class SymbolInfo:
     """One symbol: the least value it can have, the number it was fixed to, and the input dimensions that hold it.
 
-    `origins` are `(input name, axis, expression)`.
+    `origins` are `(input name, axis, expression)`. A symbol that no input has comes from data: `source` is the operation that gives its
+    size, with its line, and `maximum` the largest size, an expression of other symbols, if one is known.
     """
 
     name: str
     minimum: int
     value: int | None
     origins: tuple[tuple[str, int, str], ...]
+    source: str | None = None
+    maximum: str | None = None
+
+    def entry(self) -> dict[str, object]:
+        """The fields that a file keeps."""
+        fields = dataclasses.asdict(self)
+        return {key: value for key, value in fields.items() if key not in ("source", "maximum") or value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +162,7 @@ def write_symbols(model: ir.Model, table: Mapping[str, SymbolInfo], constraints:
       constraints: comparisons that hold for the symbols: "T >= 2".
     """
     if table:
-        entry = {"symbols": [dataclasses.asdict(info) for info in table.values()], "constraints": list(constraints)}
+        entry = {"symbols": [info.entry() for info in table.values()], "constraints": list(constraints)}
         model.metadata_props[SYMBOLS_KEY] = json.dumps(entry)
 
 

@@ -23,7 +23,8 @@ _FIRST_WITH_METADATA = 10
 
 def check_opset(opset: int | None, target: Target) -> None:
     """Raise OptionError for an opset that no model for the target can have; None, the choice of the target, is fine."""
-    supported = range(standard_target.opsets.start, target.opsets.stop)
+    newest = onnx.defs.onnx_opset_version()  # of the installed package, whose schemas are asked
+    supported = range(standard_target.opsets.start, min(target.opsets.stop, newest + 1))
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
         number = "" if isinstance(opset, int) else "it is a whole number; "
         raise OptionError(

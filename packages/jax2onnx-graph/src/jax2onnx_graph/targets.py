@@ -29,6 +29,7 @@ __all__ = [
 
 #: A part of an operator's meaning that a runtime may keep or lose:
 #: "nan": a NaN among the operands reaches the result (extrema, sorting, sign, pooling);
+#: "nan_rows": elements that are all NaN are equal, so that the first is found first (searches of extrema, sorting);
 #: "signed_zero": the sign of a zero is kept;
 #: "wraps": integer results wrap around, as arithmetic modulo 2ⁿ does;
 #: "empty": an operand without elements gives the neutral element, or an empty result;
@@ -37,7 +38,9 @@ __all__ = [
 #: "accurate": the result has the precision of its element type;
 #: "order": writes to one place take effect in the order of the indices;
 #: "softcap_mask": attention with a soft cap gives masked keys no weight.
-Property = Literal["nan", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"]
+Property = Literal[
+    "nan", "nan_rows", "signed_zero", "wraps", "empty", "inf", "minus_inf", "accurate", "order", "softcap_mask"
+]
 
 # Asked only where a target prefers the form, but for the last two: those of one CPU serve as well as any.
 _THRESHOLDS = {
@@ -60,7 +63,7 @@ class Target:
     * `guarantees`: does the kernel keep a part of the operator's meaning?
     * `assumes`: does the user promise that some numbers do not occur?
     * `prefers`, `threshold`: which of several forms of equal meaning is fastest, and from which size on?
-    * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_as_well`: which files does it read?
+    * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_sizes_from_data`, `runs_as_well`: which files does it read?
     * `passes`: what adapts a finished model to it?
     * `limitations`: what does it get wrong in spite of all that?
 
@@ -75,16 +78,18 @@ class Target:
       ir_version: the newest version of the file format that it reads.
       runs_functions: whether it runs models that hold functions; they are inlined for one that does not.
       rounding: the relative error of floats that it computes in less precision than their types have; 0 where it does not.
+      runs_sizes_from_data: whether it runs models in which the size of a value depends on values, without help of the caller.
       versions: the versions that `of_version` knows, oldest first.
       notes: sentences for the report of a program, such as that the version asked for is treated as an older one.
     """
 
     name = "onnx"
     is_default = False
-    opsets = range(18, 27)
-    ir_version = 13
+    opsets = range(18, 29)
+    ir_version = 14
     runs_functions = True
     rounding = 0.0
+    runs_sizes_from_data = True
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -212,6 +217,7 @@ class _AssumingTarget(Target):
         self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
         self.opsets, self.ir_version, self.notes = target.opsets, target.ir_version, target.notes
         self.rounding = target.rounding
+        self.runs_sizes_from_data = target.runs_sizes_from_data
 
     @property
     def assumptions(self) -> frozenset[Assumption]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
+from jax._src.numpy.setops import _unique_sorted_mask as sorted_rows
+from jax._src.ops.scatter import _scatter_update as scatter_update
 from jax._src.random import core as _random
 from jax._src.random import philox2x32 as _philox2x32
 from jax._src.random import philox4x32 as _philox4x32
@@ -23,8 +26,11 @@ from jax._src.random import prng as _prng
 from jax._src.random import threefry4x32 as _threefry4x32
 from jax._src.state import discharge as _discharge
 from jax2onnx_core import Dim
-from jax2onnx_core.jax_types import Equation, Jaxpr
-from jax2onnx_core.jaxprs import bind_primitive
+from jax2onnx_core.jax_types import Equation, Jaxpr, Primitive, PyTree
+from jax2onnx_core.jaxprs import Dims, bind_primitive
+
+# What is traced there is traced for the line of the user that asks for a size.
+_source_info.register_exclusion(os.path.join(os.path.dirname(__file__), "sizes"))
 
 __all__ = [
     "DIGAMMA_AT_ZERO",
@@ -53,6 +59,9 @@ __all__ = [
     "random_gamma",
     "random_seed",
     "random_split",
+    "register_resizing",
+    "scatter_update",
+    "sorted_rows",
     "sparse_definition",
     "threefry4x32",
     "traced_body",
@@ -248,3 +257,20 @@ def batched(jaxpr: Jaxpr, axis: str, size: int, operands: Sequence[bool]) -> tup
 def permutes_in_mesh_order() -> bool:
     """Whether `ppermute` counts devices in the order of the mesh where its axes are named in another one, as earlier versions of JAX did."""
     return "jax_raise_on_ppermute_sort_diff" not in jax.config.values
+
+
+def register_resizing(primitive: Primitive) -> None:
+    """Make a linear primitive that gives its operand the shape of its parameter `shape`, which has as many elements."""
+
+    def batcher(operands: Sequence[jax.Array], axes: Sequence[int], *, shape: Dims) -> PyTree:
+        (x,), (axis,) = operands, axes
+        moved = jax.numpy.moveaxis(x, axis, 0)
+        return primitive.bind(moved, shape=(moved.shape[0], *shape)), 0
+
+    def transpose(cotangent: jax.Array, operand: PyTree, *, shape: Dims) -> list[jax.Array]:
+        return [primitive.bind(cotangent, shape=operand.aval.shape)]
+
+    primitive.def_impl(lambda x, *, shape: x)
+    primitive.def_abstract_eval(lambda x, *, shape: x.update(shape=shape))
+    _ad.deflinear2(primitive, transpose)
+    _batching.primitive_batchers[primitive] = batcher

@@ -27,6 +27,7 @@ ROOMS = (
     "control_flow",
     "recurrence",
     "sharding",
+    "sizes",
     "nn",
 )
 

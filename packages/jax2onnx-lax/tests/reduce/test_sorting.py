@@ -101,6 +101,26 @@ def test_order_depends_on_the_sign_of_nan_from_opset_26(name, dtype):
         _assert_identical(to_onnx(fn, [x], opset=26)(x), jax.jit(fn)(x))
 
 
+ORDERINGS_OF_SOFTMAX = {
+    "argmax": lambda x: lax.argmax(jax.nn.softmax(x), 1, np.int32),
+    "argmin of rows": lambda x: lax.argmin(jax.nn.log_softmax(x[:, None]).reshape(-1, 9), 1, np.int32),
+    "argmax across": lambda x: lax.argmax(jax.nn.softmax(x), 0, np.int32),
+    "top_k": lambda x: lax.top_k(jax.nn.softmax(x), 3)[1],
+    "top_k of all": lambda x: lax.top_k(jax.nn.softmax(x), 9)[1],
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ORDERINGS_OF_SOFTMAX)
+def test_order_of_a_softmax_with_rows_of_nan(name, dtype):
+    fn, generator = ORDERINGS_OF_SOFTMAX[name], np.random.default_rng(3)
+    x = np.stack([generator.permutation(9) for _ in range(12)]) + np.arange(12)[:, None] / 64
+    x[1, 4], x[2], x[3, 8], x[4], x[5, 0] = np.nan, np.nan, np.inf, -np.inf, -np.inf
+    with jax.enable_x64(dtype == np.float64):
+        x = x.astype(dtype)
+        _assert_identical(to_onnx(fn, [(("B", 9), dtype)])(x), jax.jit(fn)(x))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("negative", [False, True])
 def test_partition_keeps_all_values_whatever_the_sign_of_nan(negative, dtype):

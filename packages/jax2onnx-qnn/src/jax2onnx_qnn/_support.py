@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
+from collections.abc import Mapping
 
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.facts.operators import ValueUse, value_use
 from jax2onnx_graph.legalise.kernels import KernelTable
 from jax2onnx_graph.legalise.legalisation import Legalisation
 
@@ -32,7 +34,20 @@ def measured_version() -> str:
 @functools.cache
 def legalisation() -> Legalisation:
     """The kernels, and the decompositions by which the NPU computes other operators."""
-    return Legalisation(KernelTable(json.loads(_table())["kernels"]), REWRITES)
+    kernels = {key: _by_bits(key, opsets) for key, opsets in json.loads(_table())["kernels"].items()}
+    return Legalisation(KernelTable(kernels), REWRITES)
+
+
+def _by_bits(key: str, opsets: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    """The measured element types of an operator; arithmetic without uint32, whose upper half the NPU takes for negative numbers."""
+    if value_use(key) not in (ValueUse.RING, ValueUse.VALUE) or key == "Cast":
+        return opsets
+    return {
+        opset: {
+            variable: " ".join(name for name in types.split() if name != "u32") for variable, types in found.items()
+        }
+        for opset, found in opsets.items()
+    }
 
 
 @functools.cache

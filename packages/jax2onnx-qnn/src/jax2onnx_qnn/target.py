@@ -26,7 +26,8 @@ class Qnn(Target):
     opsets = range(18, 24)
     ir_version = 10
     runs_functions = False
-    rounding = 0.02
+    runs_sizes_from_data = False
+    rounding = 0.025
 
     def __init__(self, notes: Sequence[str] = ()) -> None:
         self.notes = notes
@@ -67,14 +68,14 @@ class Qnn(Target):
         return next((form for form in _PREFERRED if form in forms), forms[0])
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: element types, and the refusal of what does not run wholly on the NPU."""
+        """Passes in their order: element types, forms, and the refusal of what does not run wholly on the NPU."""
         from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 
-        from jax2onnx_qnn._casts import CastsPass
+        from jax2onnx_qnn._forms import FormsPass
         from jax2onnx_qnn._legalise import LegalisePass
         from jax2onnx_qnn._refusals import RefusalsPass
 
-        return (LegalisePass, FoldCasts, CastsPass, RefusalsPass)
+        return (LegalisePass, FoldCasts, FormsPass, RefusalsPass)
 
     def limitations(self) -> Sequence[Limitation]:
         """Limitations of the NPU and its library, see `jax2onnx_qnn.limitations`."""

@@ -263,6 +263,9 @@ def symbol_text(symbol: SymbolInfo) -> str:
         f"{name} axis {axis}" + (f" ({shown})" if shown != symbol.name else "") for name, axis, shown in symbol.origins
     )
     value = f"at least {symbol.minimum}" if symbol.value is None else f"fixed to {symbol.value}"
+    if symbol.source is not None:
+        most = "" if symbol.maximum is None else f", at most {symbol.maximum}"
+        return f"{value}{most}, from {symbol.source}"
     return f"{value}, from {places}"
 
 

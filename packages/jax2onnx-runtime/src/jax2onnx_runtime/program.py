@@ -686,7 +686,7 @@ class Program:
             runs = self._stored(results)
         else:
             self._check_has_function("verify")
-            runs = map(self._expected, self._runs("verify", inputs, kwargs, sizes, ranges, seed))
+            runs = self._expected_runs(self._runs("verify", inputs, kwargs, sizes, ranges, seed))
         self.check_complete("verified")
         is_strict = not self.is_quantized or rtol is not None or atol is not None
         self.measurements.verified.clear()
@@ -791,6 +791,15 @@ class Program:
             return {**self._feeds_of(given), **self._exported_adapters()}
 
         return (expected_run(one, n, feeds, self.interface.outputs_of) for n, one in enumerate(results))
+
+    def _expected_runs(self, runs: Iterable[Run]) -> Iterator[ExpectedRun]:
+        """The runs with their expected outputs, without those that the function refuses and may refuse."""
+        for run in runs:
+            try:
+                yield self._expected(run)
+            except (TypeError, ValueError):
+                if not run.may_be_refused:
+                    raise
 
     def _expected(self, run: Run) -> ExpectedRun:
         return ExpectedRun(run.where, self._feeds_of_run(run), self._function_outputs(run))

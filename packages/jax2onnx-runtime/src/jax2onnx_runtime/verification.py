@@ -27,11 +27,13 @@ class Run:
       where: the run, as messages describe it: "B = 3".
       args: the positional arguments.
       kwargs: the keyword arguments.
+      may_be_refused: whether the function may refuse them, as it may the largest element of none; the run is left out then.
     """
 
     where: str
     args: Sequence[PyTree]
     kwargs: Mapping[str, PyTree]
+    may_be_refused: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["BuildError", "build", "tensorrt"]
+__all__ = ["MODULES", "BuildError", "build", "tensorrt"]
 
 #: Input -> its least, usual and largest shape; of a scalar or vector that decides sizes, such numbers.
 Shapes = Mapping[str, Sequence[Sequence[int]]]
 
+#: The modules that have the API, the first that is installed is used.
 MODULES = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
 
 

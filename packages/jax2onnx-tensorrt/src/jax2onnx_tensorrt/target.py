@@ -29,6 +29,7 @@ class TensorRt(Target):
     opsets = range(18, 25)
     ir_version = 12
     runs_functions = False
+    runs_sizes_from_data = False
 
     def __init__(self, version: str = "") -> None:
         self._version = version or _NEWEST

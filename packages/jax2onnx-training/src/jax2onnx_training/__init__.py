@@ -6,18 +6,19 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jax2onnx_training.epochs import Epoch, train
     from jax2onnx_training.errors import LossError
     from jax2onnx_training.export import to_training
     from jax2onnx_training.session import TrainingSession, open_training
     from jax2onnx_training.training import Training
 
-__all__ = ["LossError", "Training", "TrainingSession", "open_training", "to_training"]
+__all__ = ["Epoch", "LossError", "Training", "TrainingSession", "open_training", "to_training", "train"]
 
 __version__ = "0.1.0"
 
 # Where a training only runs, nothing of JAX is there: every name comes at its first use.
 _HOME_OF = {
-    "LossError": "errors", "Training": "training", "TrainingSession": "session", "open_training": "session", "to_training": "export",
+    "Epoch": "epochs", "LossError": "errors", "Training": "training", "TrainingSession": "session", "open_training": "session", "to_training": "export", "train": "epochs",
 }  # fmt: skip
 
 

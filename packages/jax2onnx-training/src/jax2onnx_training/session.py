@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
@@ -30,6 +31,16 @@ class TrainingSession:
 
     def __init__(self, bundle: Bundle, **options: Unpack[SessionOptions]) -> None:
         self._session = bundle.session(**options)
+        interface = bundle[STEP].interface
+        self._arguments = interface.step.arguments
+        self._numbers = {
+            leaf.name: number for number, leaf in enumerate(interface.inputs) if leaf.name not in self._session.state
+        }
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the arrays in a batch."""
+        return [*self._numbers]
 
     @property
     def state(self) -> BundleStates:
@@ -41,7 +52,7 @@ class TrainingSession:
         """How many steps were taken, those before a checkpoint was loaded among them."""
         return int(self.state[STEPS])
 
-    def step(self, *batch: PyTree) -> dict[str, PyTree]:
+    def step(self, *batch: PyTree, **named: PyTree) -> dict[str, PyTree]:
         """Take a step on a batch.
 
         Returns:
@@ -51,11 +62,16 @@ class TrainingSession:
           LossError: the loss is NaN or infinite; the states are those of before the step.
           RuntimeInputError: the arguments do not fit; the states stay as they are.
         """
-        result: dict[str, PyTree] = self._session.step(STEP, *batch)
+        result: dict[str, PyTree] = self._session.step(STEP, *batch, **named)
         if not np.isfinite(result[LOSS]):
             self._session[STEP].undo()
             raise self._loss_error(result[LOSS])
         return result
+
+    def step_on(self, arrays: Mapping[str, Array]) -> dict[str, PyTree]:
+        """Take a step on a batch that is given as arrays by the names of `inputs`; see `step`."""
+        args, kwargs = self._arguments({number: arrays[name] for name, number in self._numbers.items()})
+        return self.step(*args, **kwargs)
 
     def _loss_error(self, loss: PyTree) -> LossError:
         bad = [name for name in self.state if name.startswith(f"{PARAMETERS}.") and not _is_finite(self.state[name])]

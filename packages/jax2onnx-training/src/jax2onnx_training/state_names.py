@@ -5,9 +5,15 @@ from __future__ import annotations
 __all__ = ["EVALUATE", "INFER", "KEY", "LOSS", "OPTIMIZER", "PARAMETERS", "STEP", "STEPS", "VARIABLES", "new_name"]
 
 #: The programs of a training.
-STEP, EVALUATE, INFER = "step", "evaluate", "infer"
+STEP = "step"
+EVALUATE = "evaluate"
+INFER = "infer"
 #: The states, of which a step takes those that it needs.
-PARAMETERS, OPTIMIZER, VARIABLES, KEY, STEPS = "parameters", "optimizer", "variables", "key", "steps"
+PARAMETERS = "parameters"
+OPTIMIZER = "optimizer"
+VARIABLES = "variables"
+KEY = "key"
+STEPS = "steps"
 #: The output of a step that is its loss.
 LOSS = "loss"
 

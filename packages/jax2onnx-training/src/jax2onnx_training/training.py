@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Unpack
 import jax
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.array_files import read_arrays, restored
@@ -23,7 +25,7 @@ from jax2onnx_training.named_trees import NamedTree
 from jax2onnx_training.options import ExportOptions, SessionOptions
 from jax2onnx_training.probing import Batch
 from jax2onnx_training.session import TrainingSession
-from jax2onnx_training.state_names import INFER, OPTIMIZER, PARAMETERS, STEP, VARIABLES
+from jax2onnx_training.state_names import INFER, KEY, OPTIMIZER, PARAMETERS, STEP, STEPS, VARIABLES
 
 __all__ = ["Reader", "States", "Training"]
 
@@ -104,6 +106,19 @@ class Training:
     def __repr__(self) -> str:
         return f"Training({', '.join(self.programs)}, of {len(self.model.parameters.names)} parameters)"
 
+    def report(self) -> str:
+        """What a step trains, what else it changes, what stays as it is, and the report of its program."""
+        graph = self.step.model.graph
+        inputs = {str(value.name): value for value in graph.inputs}
+        kinds = {
+            "trained": [inputs[f"{PARAMETERS}.{name}"] for name in self.model.parameters.names],
+            "state of the optimizer": [inputs[f"{OPTIMIZER}.{name}"] for name in self.optimizer.names],
+            "other states": [inputs[f"{VARIABLES}.{name}"] for name in self.changed]
+            + [inputs[name] for name in (KEY, STEPS) if name in inputs],
+            "frozen": [value for value in graph.initializers.values() if not str(value.name).startswith("const")],
+        }
+        return "\n".join([*(f"{kind}: {_listed(values)}" for kind, values in kinds.items()), "", self.step.report()])
+
     def session(self, **options: Unpack[SessionOptions]) -> TrainingSession:
         """Load the programs to train with them; the options are those of `Bundle.session`."""
         return TrainingSession(self.bundle, **options)
@@ -172,6 +187,13 @@ class Training:
                 raise OptionError(f"There is no state {leaf.name!r} among {', '.join([*found][:3]) or 'none'}, …")
             arrays[name] = jax.tree.map(_to_jax, leaf.returned(restored(found[leaf.name], leaf.dtype)))
         return arrays
+
+
+def _listed(values: Sequence[ir.Value]) -> str:
+    """The numbers of arrays and of their elements, and the names of some."""
+    elements = sum(math.prod(map(int, value.shape.numpy())) for value in values if value.shape is not None)
+    names = ", ".join(str(value.name) for value in values[:3]) + (", …" if len(values) > 3 else "")
+    return f"{len(values)} arrays of {elements:,} numbers ({names})" if values else "nothing"
 
 
 def _to_jax(array: Array | jax.Array) -> jax.Array:

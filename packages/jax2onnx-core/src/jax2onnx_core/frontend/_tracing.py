@@ -22,6 +22,7 @@ from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.frontend.sizes import advice_on_sizes, check_questions, check_sizes
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
@@ -104,7 +105,10 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     written: dict[str, jax.Array] = {}
 
-    window, equalities = activation_window(registry.composites, registry), _compat.undecided_equalities(are_equal)
+    window, equalities = (
+        activation_window(registry.composites, registry, inputs.symbols),
+        _compat.undecided_equalities(are_equal),
+    )
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
@@ -124,6 +128,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     variables = open_jaxpr(jaxpr)[0].invars
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
     jaxpr = on_one_device(_compat.without_dead_equations(_compat.with_constants(jaxpr, absent)))
+    check_sizes(jaxpr, inputs.symbols)
+    check_questions({**unknown.equal, **{(dim,): line for dim, line in unknown.lookups.items()}}, inputs.symbols)
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     found = constant_keys(jaxpr)
     keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
@@ -225,6 +231,9 @@ def _advise(error: Exception, inputs: Inputs, place: str) -> None:
 def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
     """Say how sizes that meet become equal, if the code combines shapes of which JAX does not know that they fit."""
     text = str(error).partition("\n")[0]
+    if advice := advice_on_sizes(error, inputs.symbols):
+        error.add_note(advice)
+        return
     if multiples := multiples_that_agree(text):
         error.add_note(
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "

@@ -7,8 +7,9 @@ import functools
 import inspect
 import sys
 import threading
+import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import CodeType, FunctionType
 
 import jax
@@ -17,14 +18,18 @@ from jax2onnx_graph.optional_forms import are_failures_raised
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.claims import JaxFunctions, claim_of
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
+from jax2onnx_core.frontend.sizes import tracing_sizes
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Call, CompositeSpec, Replacement, qualified_name
+from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["activation_window", "exporting", "named_modules"]
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
+# What it is for the token of a window: another object as soon as a trace holds sizes from data, which no other may share.
+_contexts: weakref.WeakKeyDictionary[object, object] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -76,13 +81,16 @@ def exporting() -> bool:
 
 
 @contextmanager
-def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator[list[tuple[str, str]]]:
+def activation_window(
+    specs: Sequence[CompositeSpec], token: object, symbols: Symbols | None = None
+) -> Iterator[list[tuple[str, str]]]:
     """Inside, calls of the claimed functions that this thread makes are traced as composites.
 
     Functions whose module is not imported are skipped. Other threads see the original functions; on
     leaving, also by an exception, every function has its own code again. `token` keys JAX's trace caches.
     The list of the window gets the operation and the reason of each call that is traced as it is, because something that
-    the call uses is not what the library wrote.
+    the call uses is not what the library wrote. Where there are `symbols`, shapes may have sizes from data, which become
+    symbols; no trace that has one is used twice.
     """
     imported = [spec for spec in specs if spec.claimed.partition(":")[0] in sys.modules]
     by_function: dict[FunctionType, CompositeSpec] = {}
@@ -92,11 +100,21 @@ def activation_window(specs: Sequence[CompositeSpec], token: object) -> Iterator
             by_function[function_behind(spec.claimed)] = spec
         except PluginError as error:  # another version of the library, or a patch: there is nothing to intercept
             gone.append((spec.name, str(error)))
-    with _trace_context(token), _patched(by_function):
+    with ExitStack() as stack:
+        stack.enter_context(_trace_context(_contexts.get(token, token) if symbols else token))
+        stack.enter_context(_patched(by_function))
+        if symbols is not None:
+            stack.enter_context(tracing_sizes(symbols, functools.partial(_renew, token, stack)))
         window = _thread.window.of_calls(by_function)
         window.declined.extend(gone)
         with _inside(window):
             yield window.declined
+
+
+def _renew(token: object, stack: ExitStack) -> None:
+    """Let no later trace, in this window or another one of the token, find those so far in JAX's caches."""
+    _contexts[token] = object()
+    stack.enter_context(_trace_context(object()))
 
 
 @contextmanager
@@ -185,9 +203,16 @@ class _Patch:
         spec = window.specs.get(self.function) if window.specs else None
         if spec is None:
             return self.original(*args, **kwargs)
+        if spec.recovers:
+            return self._recovered(spec, args, kwargs)
         claim = claim_of(spec.claimed, self.function, spec.fn, _own_code)
+        # The function of a composite of a plain function says most quickly that a call is not its own.
+        call = self._claimed(spec, args, kwargs) if claim.owner is None else None
+        if call is None and claim.owner is None:
+            return self.original(*args, **kwargs)
         change = claim.change(args) or (window.jax.change() if window.jax else None)
-        call = None if change else self._claimed(spec, args, kwargs)
+        if claim.owner is not None or change is not None:
+            call = None if change else self._claimed(spec, args, kwargs)
         if isinstance(call, Replacement):
             return call.value
         change = change or (claim.change_of_parts(args) if call is not None else None)
@@ -207,6 +232,16 @@ class _Patch:
             keep_under_vmap=spec.keep_under_vmap,
             traced=window.traced.setdefault(spec.claimed, {}),
         )
+
+    def _recovered(self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
+        """The result of the function, or where it raises TypeError that of the composite's function."""
+        try:
+            return self.original(*args, **kwargs)
+        except TypeError:
+            call = self._claimed(spec, args, kwargs)
+            if not isinstance(call, Replacement):
+                raise
+            return call.value
 
     def _claimed(
         self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
@@ -236,6 +271,8 @@ def _call_of(spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, Py
     try:
         call = spec.fn(*args, **kwargs)
     except Exception as error:
+        if spec.is_required:
+            raise
         raise PluginError(
             f"The composite {qualified_name(spec.fn)} of {spec.claimed} failed: {type(error).__name__}: {error}"
         ) from error

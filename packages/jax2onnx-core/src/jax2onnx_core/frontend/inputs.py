@@ -82,7 +82,7 @@ class Inputs:
 
         inputs = [*map(self.layouts.arranged, self.names, [aval.shape for aval in self.avals])]
         names = symbols.names([d for shape in inputs for d in shape])
-        others = [aval.shape for aval in results]
+        others = [[dim for dim in aval.shape if not symbols.sizes_in([dim])] for aval in results]
         constraints = [constraint.text for constraint in symbols.constraints]
         return SymbolSpace(
             names, symbols.minimum, symbols.check_constraints, evaluate, symbols.label, inputs, others, constraints

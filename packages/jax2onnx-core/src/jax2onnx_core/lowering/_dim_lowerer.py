@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from jax2onnx_graph.build.builder import GraphBuilder, Value
@@ -19,16 +19,17 @@ class DimLowerer:
       symbol: the value of a symbol, an int64 tensor of shape [1].
       terms: what a symbolic dimension is the sum of.
       bounds: the least and the greatest value that a dimension can have.
+      known: dimensions → their values, tensors of shape [1].
     """
 
     def __init__(
         self, builder: GraphBuilder, symbol: Callable[[str], Value], *, terms: Callable[[SymbolicDim], Sequence[Term]],
-        bounds: Callable[[Dim], tuple[float, float]],
+        bounds: Callable[[Dim], tuple[float, float]], known: Mapping[Dim, Value] | None = None,
     ) -> None:  # fmt: skip
         self._builder = builder
         self._symbol = symbol
         self._terms, self._bounds = terms, bounds
-        self._vectors: dict[Dim, Value] = {}
+        self._vectors: dict[Dim, Value] = dict(known or {})
         self._scalars: dict[Dim, Value] = {}
         self._shapes: dict[Dims, Value] = {}
         self.used_symbols: dict[str, Value] = {}

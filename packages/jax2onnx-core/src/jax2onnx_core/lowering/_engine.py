@@ -19,6 +19,7 @@ from jax2onnx_core import _compat
 from jax2onnx_core._fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
+from jax2onnx_core.frontend.sizes import size_p
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_core.lowering._constant_eval import evaluate_equation
@@ -36,7 +37,7 @@ from jax2onnx_core.plugins.errors import RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import qualified_name
 from jax2onnx_core.symbols._inconclusive_dims import undecided
-from jax2onnx_core.symbols.symbols import Symbols
+from jax2onnx_core.symbols.symbols import Dim, Symbols
 
 __all__ = ["Engine"]
 
@@ -53,7 +54,9 @@ class Engine:
         self, registry: Registry, target: Target, opset: int, symbols: Symbols, weight_names: Mapping[Hashable, str], snapshots: ArraySnapshots,
         *, place: str, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
     ) -> None:  # fmt: skip
-        notation = DimNotation(symbols.label, _compat.dim_expression, bounds)
+        notation = DimNotation(
+            symbols.label, _compat.dim_expression, bounds, lambda dims: [size.traced for size in symbols.sizes_in(dims)]
+        )
         self.state = ModelState(
             opset, target, notation, weight_names, functools.partial(weight_tensor, snapshots=snapshots),
             inline_functions=inline_functions,
@@ -109,6 +112,9 @@ class Engine:
             if results is not None:
                 return results
         ctx = Context(self, scope, operation, origin)
+        if eqn.primitive is size_p:
+            self._define_size(ctx, operands[0], **eqn.params)
+            return []
         try:
             with _compat.options_of(eqn):
                 lowered = self._dispatcher.lower(ctx, operation, arguments)
@@ -116,6 +122,7 @@ class Engine:
                 return self._missing(operation, eqn)
             results = self._accept(operation, operands, lowered)
             self._define(operation, eqn, operands, results)
+            self._define_sizes(ctx, results)
         except _compat.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
@@ -129,6 +136,22 @@ class Engine:
         avals = operation.avals_in, operation.avals_out
         for index, value in enumerate(results):
             self.state.define(value, Definition(operation.name, operation.params, operands, *avals, index, eqn))
+
+    def _define_size(self, ctx: Context, x: Value, *, size: Dim, axis: int | None, **_: object) -> None:
+        """Let a size from data have the value of an axis of `x`, or of `x` itself, from here on."""
+        (found,) = self._symbols.sizes_in([size])
+        value = ctx.reshape(ctx.cast(x, np.int64), (1,)) if axis is None else ctx.op.Shape(x, start=axis, end=axis + 1)
+        more = _compat.symbol(found.traced, size) - size
+        assert isinstance(more, int), "the symbol is the size, or 1 more"
+        ctx.scope.define_size(found.traced, size, more, value)
+
+    def _define_sizes(self, ctx: Context, results: Sequence[Value]) -> None:
+        """Let those sizes from data that the results of an equation are the first to have, have the values of their axes."""
+        for value, aval in zip(results, ctx.avals_out, strict=True) if self._symbols.from_data else ():
+            for axis, dim in enumerate(aval.shape):
+                for size in self._symbols.sizes_in([dim]):
+                    if size.dim == dim and not ctx.scope.knows_size(size.traced):
+                        self._define_size(ctx, value, size=dim, axis=axis)
 
     def place_of(self, eqn: Equation) -> str:
         """The user's line of an equation; the exported callable where it has none."""

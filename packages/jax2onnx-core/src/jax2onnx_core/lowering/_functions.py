@@ -64,7 +64,7 @@ class FunctionTable:
         body = self._bodies.get(key)
         if body is None:
             body = self._bodies[key] = self._build(self._unique(name, domain), domain, types[0], write)
-        symbols = [builder.scope.dims.symbol(s) for s in body.symbols]
+        symbols = [builder.scope.symbol(s) for s in body.symbols]
         results = builder.op.several(
             body.name, *operands, *symbols, domain=domain, outputs=len(types[1]), dtype=[dtype for dtype, _ in types[1]]
         )

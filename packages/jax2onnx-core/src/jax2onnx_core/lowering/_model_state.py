@@ -32,11 +32,13 @@ class DimNotation:
       label: the text that names a dimension in the model.
       terms: what a symbolic dimension is the sum of.
       bounds: the least and the greatest value that a dimension can have.
+      from_data: the symbols in dimensions whose values an equation gives.
     """
 
     label: Callable[[Dim], str]
     terms: Callable[[SymbolicDim], Sequence[Term]]
     bounds: Callable[[Dim], tuple[float, float]]
+    from_data: Callable[[Sequence[Dim]], Sequence[str]]
 
 
 class ModelState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from jax2onnx_graph import ir
@@ -17,11 +18,28 @@ __all__ = ["Scope", "ScopeBuilder"]
 _PROLOGUE = Origin(operation="dims")
 
 
+@dataclasses.dataclass(frozen=True)
+class _SizeFromData:
+    """A symbol whose value a node of the scope gives.
+
+    Attributes:
+      symbol: its name.
+      place: the number of nodes of the scope before it.
+      nodes: the arithmetic on dimensions that follows.
+      dims: writes that.
+    """
+
+    symbol: str
+    place: int
+    nodes: list[ir.Node]
+    dims: DimLowerer
+
+
 class Scope:
     """The nodes of a main graph, a function or a subgraph while it is being built.
 
     A main graph or a function has a prologue: the arithmetic on dimensions, which depends on the graph's inputs only
-    and goes first; subgraphs capture its values.
+    and goes first; subgraphs capture its values. Arithmetic on a size from data goes where that is known.
     """
 
     def __init__(self, state: ModelState, name: str, parent: Scope | None = None) -> None:
@@ -32,6 +50,7 @@ class Scope:
         self.prologue: list[ir.Node] = []
         self.inputs: list[Value] = []
         self.subgraphs: list[Scope] = []
+        self.sizes: list[_SizeFromData] = []
         self._dims: DimLowerer | None = None
         if parent is not None:
             self._dims = parent.dims
@@ -39,9 +58,47 @@ class Scope:
 
     @property
     def dims(self) -> DimLowerer:
-        """The dimension values of the main graph or function that this scope belongs to."""
+        """The dimension values of the main graph or function that this scope belongs to, without those that come from data."""
         assert self._dims is not None, "a root scope gets its symbols before anything is lowered in it"
         return self._dims
+
+    def dims_for(self, dims: Sequence[Dim]) -> DimLowerer:
+        """What computes these dimensions, after all sizes from data that they have."""
+        names = self.state.notation.from_data(dims)
+        found = self._size(names) if names else None
+        return self.dims if found is None else found.dims
+
+    def symbol(self, name: str) -> Value:
+        """The value of a symbol, an int64 tensor of shape [1]."""
+        found = self._size((name,))
+        return (self.dims if found is None else found.dims).symbol(name)
+
+    def knows_size(self, symbol: str) -> bool:
+        """Whether the value of a symbol from data is known here."""
+        return self._size((symbol,)) is not None
+
+    def _size(self, names: Sequence[str]) -> _SizeFromData | None:
+        """The last size with one of these names that this scope or one around it has."""
+        scope: Scope | None = self
+        while scope is not None:
+            for size in reversed(scope.sizes):
+                if size.symbol in names:
+                    return size
+            scope = scope.parent
+        return None
+
+    def define_size(self, symbol: str, dim: Dim, more: int, value: Value) -> None:
+        """Say that a dimension has the value of an int64 tensor of shape [1] from here on; a symbol is `more` than that."""
+        nodes: list[ir.Node] = []
+        builder, notation = ScopeBuilder(self, _PROLOGUE, nodes), self.state.notation
+
+        def symbol_value(name: str) -> Value:
+            if name != symbol:
+                return self.symbol(name)
+            return builder.op.Add(value, builder.ints([more])) if more else value
+
+        dims = DimLowerer(builder, symbol_value, terms=notation.terms, bounds=notation.bounds, known={dim: value})
+        self.sizes.append(_SizeFromData(symbol, len(self.nodes), nodes, dims))
 
     def define_symbols(self, symbol: Callable[[str], Value]) -> None:
         """Say how the value of a symbol, an int64 tensor of shape [1], is made in this main graph or function."""
@@ -57,8 +114,12 @@ class Scope:
         return ScopeBuilder(self, _PROLOGUE, self.prologue)
 
     def all_nodes(self) -> list[ir.Node]:
-        """The nodes, the prologue first."""
-        return [*self.prologue, *self.nodes]
+        """The nodes, the prologue first, and the arithmetic on each size from data where that is known."""
+        found, place = [*self.prologue], 0
+        for size in self.sizes:
+            found += [*self.nodes[place : size.place], *size.nodes]
+            place = size.place
+        return [*found, *self.nodes[place:]]
 
     def is_inside(self, other: Scope) -> bool:
         """Whether values of `other` can be used here."""
@@ -67,20 +128,21 @@ class Scope:
             scope = scope.parent
         return scope is other
 
-    def mark(self) -> tuple[int, int]:
+    def mark(self) -> tuple[int, int, int]:
         """Position in the scope, for `roll_back`."""
-        return len(self.nodes), len(self.subgraphs)
+        return len(self.nodes), len(self.subgraphs), len(self.sizes)
 
-    def roll_back(self, mark: tuple[int, int] = (0, 0)) -> list[Value]:
-        """Forget the nodes and subgraphs since `mark`, and their uses of other values; the values that are gone."""
-        nodes, subgraphs = mark
-        gone = [output for node in self.nodes[nodes:] for output in node.outputs]
-        for node in self.nodes[nodes:]:
+    def roll_back(self, mark: tuple[int, int, int] = (0, 0, 0)) -> list[Value]:
+        """Forget the nodes, subgraphs and sizes since `mark`, and their uses of other values; the values that are gone."""
+        nodes, subgraphs, sizes = mark
+        forgotten = [*self.nodes[nodes:], *(node for size in self.sizes[sizes:] for node in size.nodes)]
+        gone = [output for node in forgotten for output in node.outputs]
+        for node in forgotten:
             for i in range(len(node.inputs)):
                 node.replace_input_with(i, None)
         for subgraph in self.subgraphs[subgraphs:]:
             gone += subgraph.roll_back()
-        del self.nodes[nodes:], self.subgraphs[subgraphs:]
+        del self.nodes[nodes:], self.subgraphs[subgraphs:], self.sizes[sizes:]
         return gone
 
     def own_outputs(self, outputs: Sequence[Value], origin: Origin) -> list[Value]:
@@ -130,11 +192,11 @@ class ScopeBuilder(GraphBuilder):
 
     def dim(self, dim: Dim) -> Value:
         """A dimension as an int64 scalar."""
-        return self.scope.dims.scalar(dim)
+        return self.scope.dims_for([dim]).scalar(dim)
 
     def shape(self, dims: Sequence[Dim]) -> Value:
         """Dimensions as an int64 vector."""
-        return self.scope.dims.shape(dims)
+        return self.scope.dims_for(dims).shape(dims)
 
     def is_positive(self, dim: Dim) -> bool:
         """Whether a dimension is at least 1 for all values of its symbols."""

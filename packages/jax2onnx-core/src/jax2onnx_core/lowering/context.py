@@ -236,4 +236,4 @@ class Subgraph(Context):
         """The finished body. An output that the body does not compute itself goes through Identity."""
         finished = self.scope.own_outputs(outputs, self.origin)
         name = self._state.names.unique(self.scope.name)
-        return ir.Graph(self.scope.inputs, finished, nodes=self.scope.nodes, name=name)
+        return ir.Graph(self.scope.inputs, finished, nodes=self.scope.all_nodes(), name=name)

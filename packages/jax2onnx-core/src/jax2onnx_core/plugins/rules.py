@@ -249,6 +249,8 @@ class CompositeSpec:
     name: str
     fn: CompositeFn
     keep_under_vmap: KeepUnderVmap = False
+    is_required: bool = False
+    recovers: bool = False
 
 
 class Composites:
@@ -267,7 +269,9 @@ class Composites:
     def __init__(self) -> None:
         self.specs: list[CompositeSpec] = []
 
-    def call(self, *claimed: str, name: str, keep_under_vmap: KeepUnderVmap = False) -> Callable[[C], C]:
+    def call(
+        self, *claimed: str, name: str, keep_under_vmap: KeepUnderVmap = False, is_required: bool = False, recovers: bool = False
+    ) -> Callable[[C], C]:  # fmt: skip
         """Decorator: calls of functions become an operation.
 
         Args:
@@ -276,10 +280,14 @@ class Composites:
           keep_under_vmap: the operation may stay whole under `jax.vmap` because its rule reads the ranks of its operands
             from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1 on those not
             mapped), or on those with these indices while the others are not mapped: `(0,)` for `Call(x, weight)`.
+          is_required: the function takes calls that JAX itself cannot trace, so that an error in it is that of the user's call.
+          recovers: the function is asked only where the claimed function raised TypeError; where it has no answer, that is raised.
         """
 
         def register(fn: C) -> C:
-            self.specs.extend(CompositeSpec(function, name, fn, keep_under_vmap) for function in claimed)
+            self.specs.extend(
+                CompositeSpec(function, name, fn, keep_under_vmap, is_required, recovers) for function in claimed
+            )
             return fn
 
         return register

@@ -145,7 +145,8 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     """Lower a function by an engine of the class `make`, and finish the model."""
     traced, inputs, plugins = function.traced, function.inputs, options.plugins
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
-    with _compat.default_options(), _compat.without_mesh():
+    _ = inputs.solution
+    with _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited():
         engine = make(
             plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
             traced.weight_names, traced.snapshots, place=options.adapted.place, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -20,6 +21,7 @@ from jax2onnx_core.frontend._specialized_tracing import specialize_traced
 from jax2onnx_core.jax_types import Function
 from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr
 from jax2onnx_core.lowering.physical import from_physical, physical_array, static_type
+from jax2onnx_core.plugins.errors import OptionError
 from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import as_traced
 
@@ -62,7 +64,9 @@ class ReferenceFunction:
     def outputs(self, run: Run, given: GivenWeights | None) -> list[Array]:
         """The outputs that the model should have in a run; `given` has the weights that were absent."""
         inputs = self.interface.signature
-        with jax.enable_x64(self.interface.x64):
+        # JAX traces no sizes from data, which bodies of loops and jitted functions may have.
+        computes = jax.disable_jit() if inputs.symbols.from_data else contextlib.nullcontext()
+        with jax.enable_x64(self.interface.x64), computes:
             leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
             args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
             return self.interface.outputs_in_jax(self.with_weights(self._weights(given))(*args, **kwargs))
@@ -70,6 +74,8 @@ class ReferenceFunction:
     def contender(self, given: GivenWeights | None) -> Contender[Run]:
         """The function as `jax.jit` compiles it for the shapes of a run, with its arguments on the device."""
         from jax2onnx_runtime.benchmarks import Contender, PreparedRun
+
+        self._check_sizes("compile")
 
         def prepare(run: Run) -> PreparedRun:
             inputs = self.interface.signature
@@ -92,6 +98,7 @@ class ReferenceFunction:
 
         from jax2onnx_core.lowering._provenance import evaluate
 
+        self._check_sizes("compare equation by equation")
         feeds = self.interface.feeds(run.args, run.kwargs)
         sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
         traced, inputs = specialize_traced(self.interface.traced, self.interface.signature, sizes)
@@ -110,6 +117,13 @@ class ReferenceFunction:
             arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
             results = evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit)
             return found, self.interface.outputs_in_jax(results)
+
+    def _check_sizes(self, what: str) -> None:
+        """Raise where the function has sizes that depend on data, with which JAX does not do `what`."""
+        for size in self.interface.signature.symbols.from_data.values():
+            raise OptionError(
+                f"JAX cannot {what} a function with a size that depends on data, as that of {size.source} does; verify() compares its results."
+            )
 
     @functools.cached_property
     def _lowered(self) -> LoweredJaxpr:

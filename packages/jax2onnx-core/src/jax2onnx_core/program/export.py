@@ -16,7 +16,7 @@ from jax2onnx_graph.build.names import new_names
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.opsets import check_opset
 from jax2onnx_graph.options import check_flag, check_list, check_mapping
-from jax2onnx_graph.targets import find_target
+from jax2onnx_graph.targets import Target, find_target
 
 from jax2onnx_core.frontend._adapters import AdaptedCallable, adapt_callable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction, trace_inputs
@@ -30,7 +30,7 @@ from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_core.lowering._log import supplier_hints
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_core.plugins.discovery import needed_plugins
-from jax2onnx_core.plugins.errors import ExportWarning, OptionError
+from jax2onnx_core.plugins.errors import ConversionError, ExportWarning, OptionError
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
 from jax2onnx_core.program._state_leaves import input_leaves, output_leaves
 from jax2onnx_core.program._state_pairs import pair_states
@@ -144,6 +144,7 @@ def to_onnx(
         found = needed_plugins().with_inline(plugins)
     pairs = _state_pairs(function, states, new)
     _warn(function, constraints or ())
+    _check_sizes(function, made_for)
     options = LoweringOptions(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
         inline_functions=inline_functions or not made_for.runs_functions, output_names=new,
@@ -212,6 +213,16 @@ def _hinting(hints: Iterable[str]) -> Iterator[None]:
         for hint in hints:
             error.add_note(hint)
         raise
+
+
+def _check_sizes(function: SpecializedFunction, target: Target) -> None:
+    """Raise where the target does not run a model with a size that depends on data."""
+    sizes = function.inputs.symbols.from_data.values()
+    for size in sizes if not target.runs_sizes_from_data else ():
+        raise ConversionError(
+            f"The size of {size.source} depends on data, and {target.name} gives values sizes before it runs. Give the function a largest size "
+            "and a mask, as jax.jit wants them, or export for another target."
+        )
 
 
 def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:

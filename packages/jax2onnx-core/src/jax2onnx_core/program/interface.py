@@ -110,11 +110,15 @@ class Interface(CallInterface):
 
     @functools.cached_property
     def symbols(self) -> dict[str, SymbolInfo]:
-        """The symbols of the inputs: least value, the number they were fixed to, where they stand."""
+        """The symbols of the inputs: least value, the number they were fixed to, where they stand; and those that come from data."""
         given = self.signature
         shapes = dict(zip(given.names, (aval.shape for aval in given.avals), strict=True))
         labels = {name: [self._label(d) for d in self.layouts.arranged(name, shape)] for name, shape in shapes.items()}
-        return symbol_table(labels, given.symbols.minimum, self.specialized)
+        sizes = {
+            size.name: SymbolInfo(size.name, size.least, None, (), size.source, self._label_or_none(size.most))
+            for size in given.symbols.from_data.values()
+        }
+        return symbol_table(labels, given.symbols.minimum, self.specialized) | sizes
 
     @property
     def constraints(self) -> list[str]:
@@ -130,6 +134,10 @@ class Interface(CallInterface):
     def _label(self, dim: Dim) -> str | None:
         """The label of a dimension; None for a number that was never symbolic."""
         return self.signature.symbols.label(dim) if is_symbolic_dim(dim) or isinstance(dim, SpecializedDim) else None
+
+    def _label_or_none(self, dim: Dim | None) -> str | None:
+        """The text of a dimension, if there is one."""
+        return None if dim is None else self.signature.symbols.label(dim)
 
     def sizes_in(self, model: ir.Model) -> SizesOf:
         """The function that checks the shapes of the inputs, in whose errors the axes are those of the function."""

@@ -195,7 +195,7 @@ class OnnxProgram(Program):
         """
         self.check_complete("run")
         runs = self.random_calls(sizes, ranges or {}, seed) if calls is None else self._given_runs(calls)
-        return [self._expected(run) for run in runs]
+        return [*self._expected_runs(runs)]
 
     def bisect(
         self, *args: object, kwargs: Mapping[str, object] | None = None, sizes: Sequence[Sizes] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -18,6 +18,8 @@ from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
 
 __all__ = ["as_traced", "random_runs"]
+
+_Kind = Literal["usual", "least", "largest"]
 
 
 def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> list[jax.Array]:
@@ -37,6 +39,9 @@ def random_runs(
 ) -> Iterator[Run]:
     """A run with random arguments for each of `sizes`.
 
+    Where sizes depend on data, the first runs come once more with the least and with the largest numbers alone, by which most masks select
+    nothing, or all.
+
     Args:
       inputs: the names, types and pytree of the arguments.
       sizes: symbols → numbers, one mapping per run.
@@ -45,15 +50,18 @@ def random_runs(
       seed: that of the first run; the others have the numbers after it.
     """
     space = inputs.space()
-    for number, values in enumerate(steps("verify", sizes)):
+    kinds: list[_Kind] = ["usual", "least", "largest"] if inputs.symbols.from_data else ["usual"]
+    runs = [(values, kind) for kind in kinds for values in (sizes if kind == "usual" else sizes[:2])]
+    for number, (values, kind) in enumerate(steps("verify", runs)):
         rng = np.random.default_rng(seed + number)
         bounds = {**index_ranges(space, extents, values), **ranges}
         leaves = [
-            _random(rng, aval, tuple(space.evaluate(d, values) for d in aval.shape), bounds.get(name))
+            _of_kind(_random(rng, aval, tuple(space.evaluate(d, values) for d in aval.shape), bounds.get(name)), kind)
             for name, aval in zip(inputs.names, inputs.avals, strict=True)
         ]
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-        yield Run(", ".join(f"{k} = {v}" for k, v in values.items()) or "the exported shapes", args, kwargs)
+        where = ", ".join(f"{k} = {v}" for k, v in values.items()) or "the exported shapes"
+        yield Run(where, args, kwargs) if kind == "usual" else Run(f"{where}, the {kind} numbers", args, kwargs, True)
 
 
 def _random(
@@ -62,3 +70,14 @@ def _random(
     if _compat.is_extended_dtype(aval.dtype):
         return _compat.random_keys(int(rng.integers(2**31)), math.prod(shape), aval).reshape(shape)
     return random_array(rng, aval.dtype, shape, bounds)
+
+
+def _of_kind(x: Any, kind: _Kind) -> Any:
+    """The random array, or one of its least or its largest numbers alone."""
+    if kind == "usual" or not isinstance(x, np.ndarray) or not x.size or x.dtype.kind == "c":
+        return x
+    if x.dtype == np.bool_:
+        return np.full_like(x, kind == "largest")
+    if np.issubdtype(x.dtype, np.integer):
+        return np.full_like(x, x.max() if kind == "largest" else x.min())
+    return np.abs(x) if kind == "largest" else -np.abs(x)

@@ -40,14 +40,33 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
     shown = _QUOTED.sub(show, text)
     if not found:
         found.update(symbols.known.intersection(_WORD.findall(text)) or symbols.known)
+    sizes = [size for size in symbols.from_data.values() if size.name in found or not found]
+    if sizes:
+        return UndecidedDimensionError(_of_data(shown, sizes[0].source, place), frozenset(found))
     constraint = _deciding(shown, symbols, found)
     advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
     if constraint is not None:
         advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
+    if symbols.from_data and found == symbols.known:  # the text does not say which it is
+        (other, *_) = symbols.from_data.values()
+        advice += (
+            f" Or it is the size of {other.source}, which only a run of the model knows: jax.lax.cond chooses by jax.numpy.asarray(size), "
+            "jax.lax.fori_loop counts to it."
+        )
     return UndecidedDimensionError(
         f"Here the program needs the number behind a symbolic dimension: {shown.rstrip('.')}, at {place}. "
         f"Give {advice}",
         frozenset(found),
+    )
+
+
+def _of_data(question: str, source: str, place: str) -> str:
+    """What to write where Python asks for a size that depends on data."""
+    return (
+        f"Here the program needs the number behind a size that depends on data: {question.rstrip('.')}, at {place}. It is the size of {source}, "
+        "which only a run of the model knows, so Python's if, range, len and int cannot take it. jax.lax.cond chooses between computations by "
+        "jax.numpy.asarray(size), jax.lax.fori_loop counts to it, and functions of jax.numpy take empty arrays as they are. Where the size has a "
+        "bound that decides the question, say so around the operation: with jax2onnx_core.size(at_least=1)."
     )
 
 

@@ -15,7 +15,7 @@ def are_equal(one: Dim, other: Dim) -> bool:
 
     Of a symbol H with the constraint `mod(H, n) == 0` they may use that it is n times a whole number.
     """
-    if not any(map(_has_quotient, (one, other))):
+    if not any(map(_has_operation, (one, other))):
         return False
     difference = normal_form(one - other)
     if is_static(difference):
@@ -39,8 +39,9 @@ def normal_form(dim: Dim) -> Dim:
        the constant is not negative and less than n.
     3. `floordiv(-a, n)` is `-floordiv(a + n - 1, n)`, which is taken where the coefficient of the first term is negative.
     4. `floordiv(floordiv(a, m) + c, n)` is `floordiv(a + c*m, m*n)`.
+    5. `min(a, c)` is `min(a - c, 0) + c`, and `max(a, c)` is `a - min(a - c, 0)`.
 
-    Quotients by expressions, and maxima and minima, stay as they are.
+    Quotients by expressions, and maxima and minima of two expressions, stay as they are.
     """
     if is_static(dim):
         return dim
@@ -54,22 +55,34 @@ def normal_form(dim: Dim) -> Dim:
     return total
 
 
-def _has_quotient(dim: Dim) -> bool:
-    """Whether a factor of an expression is a quotient or a remainder."""
+def _has_operation(dim: Dim) -> bool:
+    """Whether a factor of an expression is a quotient, a remainder, a maximum or a minimum."""
     factors = [] if is_static(dim) else [factor for _, term in _compat.dim_expression(dim) for factor, _ in term]
-    return any(not isinstance(factor, str) and factor[0] in ("floordiv", "mod") for factor in factors)
+    return any(not isinstance(factor, str) for factor in factors)
 
 
 def _factor(factor: Factor, like: Dim) -> Dim:
     if isinstance(factor, str):
         return _compat.symbol(factor, like)
     operation, (a, b) = factor
+    if operation in ("max", "min"):
+        return _extreme(operation, a, b, like)
     n = _number(b)
     if n is None or n <= 0 or operation not in ("floordiv", "mod"):
         return _compat.operation(operation, (a, b), like)
     a = normal_form(a)
     quotient = _quotient(a, n)
     return quotient if operation == "floordiv" else a - n * quotient
+
+
+def _extreme(operation: str, a: Dim, b: Dim, like: Dim) -> Dim:
+    """A maximum or a minimum, in the normal form where one of the two is a number."""
+    (x, c), (y, d) = (a, _number(b)), (b, _number(a))
+    other, number = (x, c) if c is not None else (y, d)
+    if number is None:
+        return _compat.operation(operation, (a, b), like)
+    less = _compat.operation("min", (normal_form(other) - number, 0), like)
+    return less + number if operation == "min" else other - less
 
 
 def _number(dim: Dim) -> int | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,14 +17,14 @@ from jax2onnx_graph.facts.dims import OPERATIONS, Dims, SpecializedDim, is_stati
 from jax2onnx_core import _compat
 from jax2onnx_core.plugins.errors import SymbolError
 
-__all__ = ["Constraint", "Dim", "Symbols", "evaluate_dim"]
+__all__ = ["Constraint", "DataSize", "Dim", "Symbols", "evaluate_dim"]
 
 Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
 
 _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]\w*))\s*$")
 _COMPARISON = re.compile(r"(==|>=|<=|!=)")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_SHIFT = "__plus_1"
+_SHIFT = _compat.LESS_ONE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +39,32 @@ class Constraint:
     def holds(self, values: Mapping[str, int]) -> bool:
         left, right = evaluate_dim(self.left, values), evaluate_dim(self.right, values)
         return {"==": left == right, ">=": left >= right, "<=": left <= right, "!=": left != right}[self.comparison]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSize:
+    """A symbol whose size depends on values: an operation of the function gives it.
+
+    Attributes:
+      name: the symbol, as it is shown.
+      traced: the symbol of the traced scope.
+      dim: the size in terms of that.
+      least: the least size.
+      most: the largest size; None where nothing is known.
+      source: the operation and the user's line.
+    """
+
+    name: str
+    traced: str
+    dim: Dim
+    least: int
+    most: Dim | None
+    source: str
+
+    def constraints(self) -> list[str]:
+        """What JAX is told of the symbol."""
+        least = [f"{self.dim} >= {self.least}"] if self.least > 1 else []
+        return least if self.most is None else [*least, f"{self.dim} <= {self.most}"]
 
 
 class Symbols:
@@ -62,6 +90,8 @@ class Symbols:
                 "The inputs bring symbolic dimensions of their own scope; give the constraints to its symbolic_shape(...)."
             )
         self.scope = scope if scope is not None else self._traced_scope(others)
+        #: The symbols that come from data, by their traced names.
+        self.from_data: dict[str, DataSize] = {}
         self._labels: dict[Any, str] = {}
         self._written: set[str] = set()
         self._check_satisfiable(texts)
@@ -82,6 +112,50 @@ class Symbols:
                 _compat.bounds(self._parse(name, self.scope))
         except ValueError as error:
             raise SymbolError(f"The constraints {list(texts)} contradict each other. ({error})") from error
+
+    def new_size(self, name: str, source: str, least: int = 0, most: Dim | None = None) -> DataSize:
+        """A new symbol for a size that depends on values.
+
+        Args:
+          name: what it is called; a number is added where there is such a symbol.
+          source: the operation that gives it, and the user's line.
+          least: the least size.
+          most: the largest size, if one is known.
+        """
+        taken = {*self.known, *self.zero, *(size.name for size in self.from_data.values()), *OPERATIONS}
+        taken |= {found for c in self.constraints for found in self.names([c.left, c.right])}
+        label = next(label for label in _numbered(name) if label not in taken)
+        traced = label if least else f"{label}{_SHIFT}"
+        if not least:
+            self.zero.add(label)
+        dim = self._parse(label if least else f"{traced} - 1", self.scope)
+        size = self.from_data[traced] = DataSize(label, traced, dim, least, most, source)
+        _compat.constrain(self.scope, size.constraints())
+        return size
+
+    def forget_sizes(self) -> None:
+        """Forget the sizes from data, before the function is traced once more."""
+        self.zero.difference_update(size.name for size in self.from_data.values())
+        self.from_data.clear()
+
+    def keep_sizes(self, dims: Collection[Dim]) -> None:
+        """Forget the sizes from data that are none of these dimensions."""
+        self.from_data = {traced: size for traced, size in self.from_data.items() if size.dim in dims}
+
+    @contextlib.contextmanager
+    def limited(self) -> Iterator[None]:
+        """Inside, the limits of the sizes from data are known, those included that are made there, and that they may be 0."""
+        with _compat.constraints_kept(self.scope), _compat.size_comparisons():
+            for size in self.from_data.values():
+                _compat.constrain(self.scope, size.constraints())
+            yield
+
+    def sizes_in(self, dims: Iterable[Dim]) -> list[DataSize]:
+        """The sizes from data that occur in these dimensions."""
+        if not self.from_data:
+            return []
+        found = set[str]().union(*(_compat.symbols_of(dim) for dim in dims if _compat.is_symbolic_dim(dim)))
+        return [size for traced, size in self.from_data.items() if traced in found]
 
     @property
     def known(self) -> set[str]:
@@ -227,6 +301,11 @@ class Symbols:
             return all(a == b for a, b in zip(known, dims, strict=True) if is_static(a) and is_static(b))
         traced = self.traced_values(values)
         return all(evaluate_dim(a, traced) == evaluate_dim(b, traced) for a, b in zip(known, dims, strict=True))
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The name, then the name with numbers."""
+    return itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
 
 
 def _unshifted(name: str) -> str:

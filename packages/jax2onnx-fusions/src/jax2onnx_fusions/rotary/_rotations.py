@@ -71,12 +71,18 @@ class Rotation:
 
 
 def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
-    """Read the rotation that ends in the Concat `node`, which joins the two rotated halves or stacks the rotated pairs."""
-    if len(node.inputs) != 2 or node.attributes["axis"].as_int() not in (-1, len(dims_of(node.outputs[0]) or ()) - 1):
+    """Read the rotation that ends in `node`: a Concat of the two rotated halves or a stack of the rotated pairs, or a Transpose of that."""
+    join, axis, last = operation(node.outputs[0], "Concat"), -1, len(dims_of(node.outputs[0]) or ()) - 1
+    if node.op_type == "Transpose":
+        *order, axis = permutation_of(node)
+        join = operation(node.inputs[0], "Concat") if order == sorted(order) else None
+    if join is None or len(join.inputs) != 2 or join.attributes["axis"].as_int() % (last + 1) != axis % (last + 1):
         return None
-    apart = [_unstacked(value) for value in node.inputs]
+    apart = [_unstacked(value, axis) for value in join.inputs]
     is_stacked = None not in apart
-    real, imaginary = apart if is_stacked else node.inputs
+    if node is not join and not is_stacked:
+        return None
+    real, imaginary = apart if is_stacked else join.inputs
     found = _rotated(real, imaginary)
     if found is None:
         return None
@@ -90,9 +96,10 @@ def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | N
     """The rotation x · cos + rotated x · sin, with cosines and sines for both halves, that the Add `node` is."""
     for addends in (_operands(node.inputs), reversed(_operands(node.inputs))):
         for (whole, cos), (rotated, sin) in _factorings(tuple(addends)):
-            features = _half_turned(rotated) or _pairwise_turned(rotated)
-            if features is None or not _is_source(features, whole):
+            turn = _turned(rotated, sin)
+            if turn is None or not _is_source(turn[0], whole) or not _same_dims(turn[0].dims, node.outputs[0]):
                 continue
+            features, sin = turn
             found = _rotation(node, features, cos, sin, is_doubled=True)
             pairs = features.interleaved
             if isinstance(found, Rotation) and (
@@ -167,14 +174,15 @@ def _heads_axis(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | Non
     return None
 
 
-def _unstacked(value: ir.Value | None) -> ir.Value | None:
-    """x where `value` is x with an axis of size 1 behind the last."""
+def _unstacked(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
+    """x where `value` is x with a further axis of size 1, the last or this one."""
     node = operation(value, "Unsqueeze", "Reshape")
     if node is None:
         return None
     before, after = dims_of(node.inputs[0]) or (), dims_of(value) or ()
-    is_stacked = len(after) == len(before) + 1 and all(map(same_dim, (*before, 1), after))
-    return node.inputs[0] if is_stacked else None
+    place = axis % (len(before) + 1)
+    stacked = (*before[:place], 1, *before[place:])
+    return node.inputs[0] if len(after) == len(stacked) and all(map(same_dim, stacked, after)) else None
 
 
 def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
@@ -190,6 +198,110 @@ def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Feature
             if _is_product(one, second, cos) and _is_product(other, first, sin):
                 return features, cos, sin
     return None
+
+
+def _turned(rotated: ir.Value, sin: ir.Value) -> tuple[Features, ir.Value] | None:
+    """(x, s) where rotated · sin is s times x with each pair (x₁, x₂) as (−x₂, x₁), whichever factor holds the signs."""
+    features = _half_turned(rotated) or _pairwise_turned(rotated) or _signed(rotated)
+    if features is not None:
+        return features, sin
+    features = _swapped(rotated)
+    if features is not None:
+        return next(((features, rest) for signs, rest in _factors(sin) if _are_signs(signs, features)), None)
+    for factor, rest in _factors(rotated):
+        features = _swapped(factor)
+        if features is not None and _are_signs(sin, features):
+            return features, rest
+    return None
+
+
+def _signed(value: ir.Value) -> Features | None:
+    """The features x of which `value` is each pair (x₁, x₂) as (x₂, x₁) with constant signs −1 and 1, or where a mask negates."""
+    inner = _unviewed(value) or value
+    for factor, signs in _factors(inner):
+        features = _swapped(factor) or _reversed_pairs(factor)
+        if features is not None and _are_signs(signs, features, paired=inner is not value):
+            return features
+    choice = operation(value, "Where")
+    mask = None if choice is None else known(choice.inputs[0], _TABLE)
+    if choice is None or mask is None:
+        return None
+    one, other = choice.inputs[1:]
+    for kept, negated, is_negated in ((other, one, mask), (one, other, ~mask)):
+        negation = operation(negated, "Neg")
+        features = _swapped(kept) if negation is not None and negation.inputs[0] is kept else None
+        if features is not None and _alternate(np.where(is_negated, -1, 1), features):
+            return features
+    return None
+
+
+def _swapped(value: ir.Value | None) -> Features | None:
+    """The features x of which `value` is each pair (x₁, x₂) as (x₂, x₁): joined, or read backwards."""
+    join = operation(value, "Concat")
+    if join is None:
+        return _reversed_pairs(_unviewed(value))
+    if len(join.inputs) != 2 or not _is_last(join.attributes["axis"].as_int(), value):
+        return None
+    second, first = join.inputs
+    features = None if first is None or second is None else _parts(first, second)
+    return features if features is not None and not features.interleaved else None
+
+
+def _reversed_pairs(value: ir.Value | None) -> Features | None:
+    """The features x of which `value` is a view as pairs, [..., 2, H / 2] or [..., H / 2, 2], with each pair in reverse order."""
+    node, dims = operation(value, "Slice"), dims_of(value)
+    if node is None or node.inputs[0] is None or not dims or len(dims) < 3:
+        return None
+    parts = [known(part) for part in node.inputs[1:]]
+    if len(parts) != 4 or any(part is None or part.size != 1 for part in parts):
+        return None
+    _, _, axis, step = (int(part.flat[0]) for part in parts if part is not None)
+    axis %= len(dims)
+    return _of_pairs(node.inputs[0], axis) if step == -1 and dims[axis] == 2 else None
+
+
+def _of_pairs(source: ir.Value, axis: int) -> Features | None:
+    """The features that are viewed in `source` as pairs along `axis`: [..., 2, H / 2] or [..., H / 2, 2]."""
+    dims = dims_of(source) or ()
+    if axis not in (len(dims) - 1, len(dims) - 2) or dims[axis] != 2 or len(dims) < 3:
+        return None
+    pairs = dims[-2] if axis == len(dims) - 1 else dims[-1]
+    return Features(source, (*dims[:-2], 2 * pairs), axis == len(dims) - 1) if isinstance(pairs, int) else None
+
+
+def _unviewed(value: ir.Value | None) -> ir.Value | None:
+    """x [..., a, b] of which `value` [..., a · b] is the view."""
+    node, after = operation(value, "Reshape"), dims_of(value)
+    before = None if node is None else dims_of(node.inputs[0])
+    if node is None or not before or not after or len(before) != len(after) + 1:
+        return None
+    a, b = before[-2:]
+    is_view = isinstance(a, int) and isinstance(b, int) and after[-1] == a * b
+    return node.inputs[0] if is_view and all(map(same_dim, before[:-2], after[:-1])) else None
+
+
+def _factors(value: ir.Value | None) -> Iterator[_Factors]:
+    """The two factors of a product, in both orders."""
+    node = operation(value, "Mul")
+    if node is not None and node.inputs[0] is not None and node.inputs[1] is not None:
+        yield node.inputs[0], node.inputs[1]
+        yield node.inputs[1], node.inputs[0]
+
+
+def _are_signs(value: ir.Value, features: Features, *, paired: bool = False) -> bool:
+    """Whether `value` is the constant that negates the first of each pair, along the features or (`paired`) along their view as pairs."""
+    signs = known(value, _TABLE)
+    return signs is not None and _alternate(signs, features, paired=paired)
+
+
+def _alternate(signs: Array, features: Features, *, paired: bool = False) -> bool:
+    extent = features.dims[-1]
+    assert isinstance(extent, int)
+    view = (extent // 2, 2) if features.interleaved else (2, extent // 2)
+    expected = np.broadcast_to([-1, 1] if features.interleaved else [[-1], [1]], view)
+    expected = expected if paired else expected.reshape(extent)
+    fits = all(size in (1, full) for size, full in zip(signs.shape[::-1], expected.shape[::-1], strict=False))
+    return fits and bool((signs == expected).all())
 
 
 def _half_turned(value: ir.Value) -> Features | None:
@@ -252,8 +364,12 @@ def _is_source(features: Features, whole: ir.Value) -> bool:
     view = operation(features.source, "Reshape")
     if view is None or view.inputs[0] is not whole:
         return False
-    dims = dims_of(whole) or ()
-    return len(dims) == len(features.dims) and all(map(same_dim, dims, features.dims))
+    return _same_dims(features.dims, whole)
+
+
+def _same_dims(dims: Sequence[LabelledDim], value: ir.Value) -> bool:
+    found = dims_of(value) or ()
+    return len(dims) == len(found) and all(map(same_dim, dims, found))
 
 
 def _operands(values: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ir.Value | None]:
@@ -313,6 +429,10 @@ def _same(a: ir.Value | None, b: ir.Value | None) -> bool:
 
 def _parts(first: ir.Value, second: ir.Value) -> Features | None:
     """The tensor of which `first` and `second` are the halves, or the even and the odd features."""
+    elements = (_element(first), _element(second))
+    if elements[0] is not None and elements[1] is not None:
+        (pairs, axis, index), next_element = elements[0], (elements[0][0], elements[0][1], 1)
+        return _of_pairs(pairs, axis) if index == 0 and elements[1] == next_element else None
     one, other = first.producer(), second.producer()
     if one is None or other is None or one.domain or one.op_type != other.op_type:
         return None
@@ -320,9 +440,6 @@ def _parts(first: ir.Value, second: ir.Value) -> Features | None:
     dims = dims_of(source)
     if source is None or source is not other.inputs[0] or not dims or not isinstance(dims[-1], int):
         return None
-    if one.op_type == "Gather" and len(dims) in (4, 5) and dims[-1] == 2 and isinstance(pairs := dims[-2], int):
-        is_pair = (_gathered(one, len(dims)), _gathered(other, len(dims))) == (0, 1)
-        return Features(source, (*dims[:-2], 2 * pairs), True) if is_pair else None
     extent = dims[-1]
     if extent % 2:
         return None
@@ -331,12 +448,48 @@ def _parts(first: ir.Value, second: ir.Value) -> Features | None:
     return Features(source, dims, taken != halves) if taken in (halves, alternate) else None
 
 
-def _gathered(node: ir.Node, rank: int) -> int | None:
-    """The index that a Gather takes along the last of `rank` axes; None if it is not one constant number."""
-    index = known(node.inputs[1])
-    if index is None or index.ndim or node.attributes.get_int("axis", 0) not in (rank - 1, -1):
+def _element(value: ir.Value) -> tuple[ir.Value, int, int] | None:
+    """(x, axis, index) where `value` is the element of this constant number along this axis of x, which an axis is moved from."""
+    node = operation(value, "Gather", "Squeeze", "Reshape")
+    if node is None or node.inputs[0] is None:
         return None
-    return int(index)
+    found = _gathered(node) if node.op_type == "Gather" else _sliced(node)
+    if found is None:
+        return None
+    source, axis, index = found
+    move = operation(source, "Transpose")
+    if move is None or move.inputs[0] is None:
+        return found
+    order = list(permutation_of(move))
+    origin = order.pop(axis)
+    return (move.inputs[0], origin, index) if order == sorted(order) else None
+
+
+def _gathered(node: ir.Node) -> tuple[ir.Value, int, int] | None:
+    """The element that a Gather takes by one constant number."""
+    index, source = known(node.inputs[1]), node.inputs[0]
+    if index is None or index.ndim or source is None:
+        return None
+    return source, node.attributes.get_int("axis", 0) % len(dims_of(source) or (1,)), int(index)
+
+
+def _sliced(node: ir.Node) -> tuple[ir.Value, int, int] | None:
+    """The element that a Slice of one number takes, from which the Squeeze or Reshape `node` removes its axis."""
+    part = operation(node.inputs[0], "Slice")
+    source, before = (None, None) if part is None else (part.inputs[0], dims_of(part.outputs[0]))
+    dims, after = dims_of(source), dims_of(node.outputs[0])
+    arrays = [] if part is None else [known(each) for each in part.inputs[1:]]
+    if source is None or not dims or not before or after is None or len(arrays) < 3:
+        return None
+    if any(array is None or array.size != 1 for array in arrays):
+        return None
+    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
+    axis %= len(dims)
+    rest, extent = [*before[:axis], *before[axis + 1 :]], dims[axis]
+    is_removed = before[axis] == 1 and len(after) == len(rest) and all(map(same_dim, rest, after))
+    if not is_removed or not isinstance(extent, int):
+        return None
+    return source, axis, range(*slice(start, end, *step).indices(extent))[0]
 
 
 def _taken(value: ir.Value, dims: Sequence[LabelledDim]) -> range | None:

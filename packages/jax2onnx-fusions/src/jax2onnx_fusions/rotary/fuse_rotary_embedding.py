@@ -42,13 +42,15 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
     3. `stack(x₁·c − x₂·s, x₁·s + x₂·c)`, x₁ and x₂ the features with even and with odd numbers, is its
        interleaved form.
     4. So is `x · repeat(c, 2) + stack(−x₂, x₁) · repeat(s, 2)`.
-    5. For x [B, N, T, H] it is the 4-D form. x [B, T, H] is one head, x [T, N, H] a batch of one.
+    5. In 2 and 4, the halves or neighbours may be swapped by joining or by reading pairs backwards, and a constant factor −1, 1 of
+       them or of the sines, or a mask, gives the signs.
+    6. For x [B, N, T, H] it is the 4-D form. x [B, T, H] is one head, x [T, N, H] a batch of one.
     """
 
     phase = Phase.LAY_OUT
     produces = frozenset({"RotaryEmbedding"})
     after = (FoldTransposes,)
-    operators = frozenset({"Concat", "Add"})
+    operators = frozenset({"Concat", "Transpose", "Add"})
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         self._halves = Halves()
@@ -57,7 +59,7 @@ class FuseRotaryEmbedding(NodePass[Rotation]):
         self.declined.extend(_turns_that_stay(editor, {declined.node for declined in self.declined}))
 
     def match(self, node: ir.Node, editor: GraphEditor) -> Rotation | Declined | None:
-        found = rotation_of_pairs(node) if node.op_type == "Concat" else rotation_of_halves(node, self._halves)
+        found = rotation_of_halves(node, self._halves) if node.op_type == "Add" else rotation_of_pairs(node)
         if isinstance(found, Rotation) and not editor.supports("RotaryEmbedding", node.outputs[0]):
             return Declined(no_operator("RotaryEmbedding", node.outputs[0]), node)
         if isinstance(found, Rotation) and node.outputs[0].dtype in _HALF:

@@ -44,3 +44,17 @@ def test_all_elements_in_their_order_are_the_operand(rewrite, indices, axis, exp
     count = indices.count(",") + 1
     text = f"g (float[2,3] x) => (float[A,B] y) <int64[{count}] i = {indices}> {{ a = Abs(x) s = Gather<axis={axis}>(a, i) y = Neg(s) }}"
     assert rewrite(FoldNeutral(), HEAD + text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("y = Add(r, c)", "Add(Sqrt(Abs(x)), [0.5])"),
+        ("y = Add(c, r)", "Add([0.5], Sqrt(Abs(x)))"),
+        ("y = Add(r, zero)", "Add(Sqrt(Add(Abs(x), [0.0])), [0.0])"),  # sqrt keeps the sign of -0.0
+        ("y = Mul(r, c)", "Mul(Sqrt(Add(Abs(x), [0.0])), [0.5])"),
+    ],
+)
+def test_zero_vanishes_where_the_sign_of_a_zero_is_lost(rewrite, rest, expected):
+    text = "g (float[3] x) => (float[3] y) <float[1] c = {0.5}, float[1] zero = {0}> { a = Abs(x) s = Add(a, zero) r = Sqrt(s) REST }"
+    assert rewrite(FoldNeutral(), HEAD + text.replace("REST", rest)) == [expected]

@@ -54,6 +54,32 @@ def test_a_view_with_another_reader_stays_between_transposes(rewrite):
     assert rewrite(FoldTransposes(), HEAD + text)[0] == "Squeeze(Transpose{[2, 0, 1]}(x), [2])"
 
 
+@pytest.mark.parametrize(
+    ("product", "expected"),
+    [
+        ("p = MatMul(a, b)", "Gemm{1, 1}(b, a)"),
+        ("p = Gemm<alpha = 2.0>(a, b)", "Gemm{1, 1, 2.0}(b, a)"),
+        ("p = Gemm<transB = 1>(a, c)", "Gemm{1}(c, a)"),
+        ("t = Transpose<perm = [1, 0]>(c) p = MatMul(a, t)", "Gemm{1}(c, a)"),
+    ],
+)
+def test_the_transpose_of_a_product_is_the_product_in_the_other_order(rewrite, product, expected):
+    text = f"g (float[2,3] a, float[3,4] b, float[4,3] c) => (float[4,2] y) {{ {product} y = Transpose<perm = [1, 0]>(p) }}"
+    assert rewrite(FoldTransposes(), HEAD + text) == [expected]
+
+
+def test_a_product_that_others_read_or_of_a_weight_keeps_its_transpose(rewrite):
+    text = """g (float[2,3] a, float[3,2] b) => (float[2,2] y, float[2,2] z) <float[3,2] w = {1, 2, 3, 4, 5, 6}> {
+      p = MatMul(a, b)
+      y = Transpose<perm = [1, 0]>(p)
+      n = Neg(p)
+      q = MatMul(a, w)
+      t = Transpose<perm = [1, 0]>(q)
+      z = Add(n, t)
+    }"""
+    assert all("Gemm" not in line for line in rewrite(FoldTransposes(), HEAD + text))
+
+
 def test_an_elementwise_chain_between_a_pair_takes_the_inner_layout(rewrite):
     text = f"""g (float[N,3,4,5] x) => (float[N,3,4,5] y) {{
       a = Transpose<{NHWC}>(x)

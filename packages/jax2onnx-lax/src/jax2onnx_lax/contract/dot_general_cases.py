@@ -124,6 +124,8 @@ cases = [
     Case("complex", _dot(((1,), (0,))), [((5, 8), np.complex64), ((8, 3), np.complex64)], _covers,
          expect=at_most(20, Gather=4, MatMul=4)),
     Case("gradient", jax.grad(_loss), [(8, 3), (5, 8)], _covers, expect=at_most(10, Gemm=1, MatMul=1)),
+    Case("transposed", lambda a, b: ((a @ b.T).T, (a.T @ a).T, (b @ a.T).T), [(3, 4), (5, 4)], _covers,
+         expect=expect_graph(counts={"Gemm": 3}, absent=["Transpose"])),
     Case("vmap", jax.vmap(_dot(((0,), (0,))), in_axes=(1, None)), [(8, 5), (8, 3)], _covers, expect="Gemm"),
     Case("gathered_matrices", _gathered("td,tkdf->tkf"), [("T", 64), (("T", 2), np.int32)], _covers,
          expect_graph(counts={"Split": 1, "MatMul": 4})),

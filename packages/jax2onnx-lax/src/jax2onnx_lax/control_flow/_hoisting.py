@@ -10,7 +10,7 @@ from typing import TypeAlias
 import jax
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import bind_equation, defines_sizes, is_drop_var, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._called import CONTROL_FLOW, called_equations, is_batchable
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
@@ -57,7 +57,8 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
 
     One product of all rows takes a fraction of the time of a product per iteration, one operator on all rows a fraction of
     as many calls. Matrix products are taken out at any size; other equations where the rows are small and hardly larger than
-    what they are computed from. Loops, branches and effects stay, and the whole body does where JAX has no vmap of something in it.
+    what they are computed from. Loops, branches and effects stay, and the whole body does where JAX has no vmap of something in it, or
+    where it gives sizes of its arrays itself.
 
     Args:
       jaxpr: the body.
@@ -65,6 +66,8 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
       num_carry: the number of operands that are the carry; the slices of the inputs follow.
       operands: the avals of the scan's operands.
     """
+    if any(map(defines_sizes, open_jaxpr(jaxpr)[0].eqns)):
+        return None
     split = _split(jaxpr, num_consts, num_carry)
     if not split.before and not split.after and not split.is_passed_through():
         return None

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Dim, Replacement, Rules, Value
 from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.dtypes import is_float_array
 from jax2onnx_lax.nn._operands import channels_first, channels_last
+from jax2onnx_lax.sizes.creation import dims_from_data, has_numbers_from_data
 
 __all__ = ["Factors", "Products", "SymbolicProducts", "composites", "rules"]
 
@@ -79,7 +80,9 @@ class SymbolicProducts:
 def resize(
     image: jax.Array, shape: Sequence[Dim], method: str | jax.image.ResizeMethod, antialias: bool = True,
     precision: jax.lax.PrecisionLike = None,
-) -> Call | None:  # fmt: skip
+) -> Call | Replacement | None:  # fmt: skip
+    if has_numbers_from_data(shape):
+        return Replacement(jax.image.resize(image, dims_from_data(shape, "resize"), method, antialias, precision))
     if len(shape) != image.ndim:
         return None
     form = (

@@ -13,7 +13,16 @@ from jax2onnx_graph.assumptions import Assumption
 
 from jax2onnx_lax.dtypes import is_bool, is_float
 
-__all__ = ["comparable", "flip_sign", "has_nan", "has_negative_zero", "nan_last", "total_order"]
+__all__ = [
+    "comparable",
+    "flip_sign",
+    "has_nan",
+    "has_negative_zero",
+    "is_softmax",
+    "nan_last",
+    "nan_matters",
+    "total_order",
+]
 
 # Primitives whose result holds elements of their first operand, perhaps converted, and nothing else.
 _COPIES = frozenset({
@@ -45,6 +54,8 @@ def comparable(ctx: Context, op_type: str, x: Value) -> Value:
     return ctx.define(ctx.cast(x, wide), "convert_element_type", x, new_dtype=wide)
 
 
+_SOFTMAX = ("jax.nn.softmax", "jax.nn.log_softmax")
+
 # -- NaN ------------------------------------------------------------------------------------
 
 
@@ -72,6 +83,36 @@ def _may_have_nan(ctx: Context, x: Value) -> bool:
         return bool(np.isnan(known.astype(np.float64)).any())
     is_copy = definition is not None and (definition.primitive in _COPIES or _is_clipped_gather(definition))
     return definition is None or not is_copy or _may_have_nan(ctx, definition.operands[0])
+
+
+def nan_matters(ctx: Context, op_type: str, x: Value, axis: int) -> bool:
+    """Whether a NaN in `x` may be put elsewhere by TopK, ArgMax or ArgMin along an axis than by JAX.
+
+    The kernel may keep NaN, or take those of a row that has nothing else for equal: a softmax is NaN nowhere or everywhere along its axis.
+    """
+    if ctx.guarantees(op_type, ctx.dtype(x), "nan"):
+        return False
+    return not (ctx.guarantees(op_type, ctx.dtype(x), "nan_rows") and is_softmax(ctx, x, axis, *_SOFTMAX))
+
+
+def is_softmax(ctx: Context, x: Value, axis: int, *names: str) -> bool:
+    """Whether `x` is a softmax along `axis`, by one of these operations, perhaps converted or viewed with the same rows."""
+    definition, rank = ctx.definition(x), len(ctx.known_dims(x))
+    while definition is not None and definition.primitive not in names:
+        operand = definition.operands[0] if definition.operands else None
+        if operand is None or not _keeps_rows(definition, axis == rank - 1):
+            return False
+        x, definition = operand, ctx.definition(operand)
+        axis, rank = axis - rank + len(ctx.known_dims(x)), len(ctx.known_dims(x))
+    return definition is not None and axis - rank == definition.params["axis"]
+
+
+def _keeps_rows(definition: Definition, is_last: bool) -> bool:
+    """Whether each row of the result, along the same axis from the end, is of one row of the operand."""
+    if definition.primitive in ("convert_element_type", "copy"):
+        return True
+    before, after = definition.avals_in[0].shape, definition.aval.shape
+    return definition.primitive == "reshape" and is_last and bool(before and after) and before[-1] == after[-1]
 
 
 def _is_clipped_gather(definition: Definition) -> bool:

@@ -16,7 +16,7 @@ from jax2onnx_lax.dtypes import is_bool, is_float
 from jax2onnx_lax.reduce._branches import branch
 from jax2onnx_lax.reduce._folds import flatten_axes, fold_axes, fold_axis
 from jax2onnx_lax.reduce._monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
-from jax2onnx_lax.reduce._ordering import comparable, has_nan
+from jax2onnx_lax.reduce._ordering import comparable, has_nan, nan_matters
 
 __all__ = ["rules"]
 
@@ -216,7 +216,7 @@ def argmin(ctx: Context, x: Value, *, axes: Sequence[int], index_dtype: DtypeLik
 
 def _arg_extremum(ctx: Context, op_type: str, x: Value, axis: int) -> Value:
     x = comparable(ctx, op_type, x)
-    condition = None if ctx.guarantees(op_type, ctx.dtype(x), "nan") else has_nan(ctx, x)
+    condition = has_nan(ctx, x) if nan_matters(ctx, op_type, x, axis) else None
     (index,) = branch(
         ctx, condition, rare=lambda c: [_arg_nan_or_extremum(c, op_type, x, axis)],
         usual=lambda c: [_arg_number(c, op_type, x, axis)],

@@ -12,7 +12,7 @@ from jax2onnx_graph.forms import Form, Threshold
 
 from jax2onnx_lax.dtypes import is_float
 from jax2onnx_lax.reduce._branches import branch
-from jax2onnx_lax.reduce._ordering import comparable, has_nan, has_negative_zero, nan_last, total_order
+from jax2onnx_lax.reduce._ordering import comparable, has_nan, has_negative_zero, is_softmax, nan_last, total_order
 
 __all__ = ["rules"]
 
@@ -114,10 +114,18 @@ def top_k(ctx: Context, x: Value, *, k: Dim, axis: int = -1, **_: object) -> Seq
     axis %= len(ctx.avals_in[0].shape)
     key = comparable(ctx, "TopK", x)
     top = _top_of_blocks(ctx, key, k, axis) or _top(ctx, key, k, axis, largest=True)
-    if is_float(ctx.dtype(x)) and not ctx.assumes(Assumption.FINITE):
+    if is_float(ctx.dtype(x)) and not ctx.assumes(Assumption.FINITE) and not _is_ordered(ctx, x, axis):
         top = _in_total_order(ctx, x, key, top, axis)
     values = ctx.cast(top[0], ctx.dtype(x)) if _keeps_values(ctx, x) else _take(ctx, x, top[1], axis)
     return values, ctx.cast(top[1], ctx.avals_out[1].dtype)
+
+
+def _is_ordered(ctx: Context, x: Value, axis: int) -> bool:
+    """Whether `x` holds no negative zero, and along the axis either no NaN or nothing else, which TopK takes for equal.
+
+    The signs of the NaN that a softmax makes are those of the processor, and mean nothing.
+    """
+    return ctx.guarantees("TopK", ctx.dtype(x), "nan_rows") and is_softmax(ctx, x, axis, "jax.nn.softmax")
 
 
 def _top_of_blocks(ctx: Context, x: Value, k: Dim, axis: int) -> tuple[Value, Value] | None:

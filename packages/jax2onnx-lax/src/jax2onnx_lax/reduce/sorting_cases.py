@@ -66,6 +66,7 @@ cases = [
          expect=at_most(30, If=1)),
     Case("top_k_of_long_vector", lambda x: lax.top_k(jnp.round(4 * x), 2), [(8208,)], ("top_k",), values="finite",
          expect=at_most(30, If=1)),
+    Case("top_k_of_softmax", lambda x: lax.top_k(jax.nn.softmax(x), 3), [("B", 9)], ("top_k",), "Softmax -> TopK -> Cast", values="special"),
     Case("top_k_int32", lambda x: lax.top_k(x, 3), [((3, 9), np.int32)], ("top_k",), "TopK -> Cast"),
     Case("top_k_uint64", lambda x: lax.top_k(x, 3), [((3, 9), np.uint64)], ("top_k",),
          expect=["Cast -> TopK -> Cast", "Cast"]),

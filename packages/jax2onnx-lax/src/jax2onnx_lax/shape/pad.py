@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Call, Composites, Context, Dim, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Dim, Replacement, Rules, Value
 from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing._generated_arrays import zeros
 from jax2onnx_lax.indexing.slicing import slice_along
+from jax2onnx_lax.sizes.creation import dims_from_data, has_numbers_from_data
 
 __all__ = ["composites", "rules"]
 
@@ -74,7 +76,11 @@ def _pad_operand(ctx: Context, value: Value) -> Value | None:
 
 
 @composites.call("jax.numpy:pad", name="jax.numpy.pad", keep_under_vmap=True)
-def pad_by_elements(array: jax.Array, pad_width: object, mode: object = "constant", **options: object) -> Call | None:
+def pad_by_elements(
+    array: jax.Array, pad_width: object, mode: str = "constant", **options: object
+) -> Call | Replacement | None:
+    if has_numbers_from_data(pad_width):
+        return Replacement(jnp.pad(array, dims_from_data(pad_width, "pad"), mode, **options))
     if mode not in _MODES or options not in ({}, {"reflect_type": "even"}) or not array.ndim:
         return None
     widths = _static_widths(pad_width, array.ndim)

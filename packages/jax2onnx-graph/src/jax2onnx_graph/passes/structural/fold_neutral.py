@@ -21,7 +21,8 @@ class FoldNeutral(NodePass[ir.Value]):
     """Remove operators with a neutral operand, where the result has the shape of x, as in `iota · 1 + 0` of JAX's `arange`.
 
     1. `x · 1` and `x / 1` are x.
-    2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`.
+    2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`. For floats it is x, too, where nothing reads it but
+       `sqrt(x) + c` with a constant c other than 0, as in Adam's update.
     3. `Gather(x, [0, 1, …])` of all elements along an axis is x.
     """
 
@@ -34,7 +35,7 @@ class FoldNeutral(NodePass[ir.Value]):
         if node.op_type == "Gather":
             return node.inputs[0] if _takes_all(node) else None
         facts = facts_of(node.op_type)
-        if facts.neutral == 0 and is_floating(node.outputs[0]):
+        if facts.neutral == 0 and is_floating(node.outputs[0]) and not _sign_is_lost(node.outputs[0]):
             return None
         for constant in node.inputs if facts.is_commutative else node.inputs[1:]:
             x = other_operand(node, constant)
@@ -44,6 +45,20 @@ class FoldNeutral(NodePass[ir.Value]):
 
     def rewrite(self, node: ir.Node, match: ir.Value, editor: GraphEditor) -> None:
         editor.replace(node, match)
+
+
+def _sign_is_lost(value: ir.Value) -> bool:
+    """Whether all that reads a value is `sqrt(x) + c` for constants c other than 0, which is c for both zeros."""
+    roots = [use.node for use in value.uses()]
+    if value.is_graph_output() or not roots or any(root.op_type != "Sqrt" or root.domain for root in roots):
+        return False
+    results = [root.outputs[0] for root in roots]
+    sums = [use.node for result in results for use in result.uses()]
+    if not sums or any(result.is_graph_output() for result in results):
+        return False
+    return all(
+        one.op_type == "Add" and not one.domain and any(scalar(x) not in (None, 0) for x in one.inputs) for one in sums
+    )
 
 
 def _takes_all(gather: ir.Node) -> bool:

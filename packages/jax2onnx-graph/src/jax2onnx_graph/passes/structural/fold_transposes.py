@@ -36,6 +36,7 @@ class FoldTransposes(GraphPass):
 
     1. `Transpose(Transpose(x))` is one Transpose; `Transpose` of a small constant is a constant. So is `Transpose(v(Transpose(x)))`,
        where the view v adds or removes axes of size 1 and has no other reader: views stand beside the one Transpose.
+       The Transpose of a product of two matrices, neither a constant, that nothing else reads is the product in the other order.
     2. A *region* is a connected part of the graph whose operators compute the same on tensors with permuted axes
        (`permutations.permutable_inputs`): elementwise and broadcasting operators, Concat, Split, Softmax, reductions,
        Pad, Slice, Resize, … For each permutation of a Transpose at its border, the tensors of a region are kept permuted
@@ -71,8 +72,33 @@ def _merge(editor: GraphEditor, node: ir.Node) -> None:
     inner = operation(value, "Transpose")
     if inner is not None:
         _retarget(editor, node, inner.inputs[0], compose(permutation_of(inner), permutation_of(node)))
-    else:
+    elif not _merge_with_product(editor, node):
         _merge_around_view(editor, node)
+
+
+def _merge_with_product(editor: GraphEditor, node: ir.Node) -> bool:
+    """Rule 1 for `Transpose(a · b)`, which is `Gemm(b, a)` with both transposed; whether it is one."""
+    product = operation(node.inputs[0], "MatMul", "Gemm")
+    if product is None or not is_read_once(node.inputs[0]) or len([x for x in product.inputs if x is not None]) != 2:
+        return False
+    a, b = product.inputs[:2]
+    dtype = node.outputs[0].dtype
+    if any(len(dims_of(x) or ()) != 2 or constant_tensor(x) is not None for x in (a, b)) or dtype is None:
+        return False
+    if not editor.target.supports("Gemm", dtype.numpy(), editor.opset):
+        return False
+    flags, operands = [], []
+    for x, name in ((b, "transB"), (a, "transA")):
+        inner = operation(x, "Transpose")
+        flags.append(product.attributes.get_int(name, 0) == (inner is not None))
+        operands.append(x if inner is None else inner.inputs[0])
+    scale = product.attributes.get_float("alpha", 1.0)
+    result = editor.before(node).op.Gemm(
+        *operands, transA=flags[0] or None, transB=flags[1] or None, alpha=None if scale == 1 else scale,
+        dims=labelled(dims_of(node.outputs[0]) or ()),
+    )  # fmt: skip
+    editor.replace(node, result)
+    return True
 
 
 def _merge_around_view(editor: GraphEditor, node: ir.Node) -> None:

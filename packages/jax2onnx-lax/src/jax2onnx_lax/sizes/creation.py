@@ -1,0 +1,150 @@
+"""Arrays whose sizes are numbers that the function computes: `zeros(n)`, `arange(n)`, `reshape`, `one_hot`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Composites, Dim, Replacement
+from jax2onnx_core.frontend.sizes import is_number_from_data, once, size_of
+from jax2onnx_core.jaxprs import is_positive, is_symbolic_dim
+
+from jax2onnx_lax.sizes.resized import resized
+
+__all__ = ["SIZES", "composites", "dims_from_data", "has_numbers_from_data"]
+
+composites = Composites()
+
+#: Functions → their parameters that are sizes, or tuples of them.
+SIZES = {
+    "jax.numpy:zeros": ("shape",),
+    "jax.numpy:ones": ("shape",),
+    "jax.numpy:full": ("shape",),
+    "jax.numpy:empty": ("shape",),
+    "jax.numpy:zeros_like": ("shape",),
+    "jax.numpy:ones_like": ("shape",),
+    "jax.numpy:full_like": ("shape",),
+    "jax.numpy:eye": ("N", "M"),
+    "jax.numpy:identity": ("n",),
+    "jax.numpy:tri": ("N", "M"),
+    "jax.numpy:broadcast_to": ("shape",),
+    "jax.numpy:tile": ("reps",),
+    "jax.nn:one_hot": ("num_classes",),
+    "jax.ops:segment_sum": ("num_segments",),
+    "jax.ops:segment_prod": ("num_segments",),
+    "jax.ops:segment_max": ("num_segments",),
+    "jax.ops:segment_min": ("num_segments",),
+}
+
+
+def has_numbers_from_data(value: object) -> bool:
+    """Whether a value is a number that only a run of the model knows, or a tuple or list with such a number."""
+    if isinstance(value, tuple | list):
+        return any(map(has_numbers_from_data, value))
+    return is_number_from_data(value)
+
+
+def dims_from_data(value: object, operation: str, most: Dim | None = None) -> object:
+    """The value, in which numbers that only a run of the model knows are dimensions."""
+    if isinstance(value, tuple | list):
+        return tuple(dims_from_data(one, operation, most) for one in value)
+    return size_of(value, operation, most=most) if is_number_from_data(value) else value
+
+
+def _declare(claimed: str, names: tuple[str, ...]) -> None:
+    """Let calls of a function have sizes from data as these arguments."""
+    module, _, function = claimed.partition(":")
+
+    def call(*args: object, **kwargs: object) -> Replacement | None:
+        if not (any(map(has_numbers_from_data, args)) or any(map(has_numbers_from_data, kwargs.values()))):
+            return None
+        fn: Callable[..., object] = vars(sys.modules[module])[function]
+        bound = inspect.signature(fn).bind(*args, **kwargs)
+        sizes = {name: bound.arguments[name] for name in names if has_numbers_from_data(bound.arguments.get(name))}
+        bound.arguments.update({name: dims_from_data(value, function) for name, value in sizes.items()})
+        return Replacement(fn(*bound.args, **bound.kwargs)) if sizes else None
+
+    call.__name__ = call.__qualname__ = function
+    composites.call(claimed, name=claimed.replace(":", "."), is_required=True)(call)
+
+
+for _claimed, _names in SIZES.items():
+    _declare(_claimed, _names)
+
+
+@composites.call("jax.numpy:reshape", name="jax.numpy.reshape", is_required=True)
+def reshape(a: jax.Array, shape: object, order: str = "C", **options: object) -> Replacement | None:
+    if not has_numbers_from_data(shape) or order != "C":
+        return None
+    return Replacement(_reshaped(jnp.asarray(a), shape if isinstance(shape, tuple | list) else (shape,)))
+
+
+@composites.call("jax._src.numpy.array_methods:_reshape", name="jax.numpy.reshape", is_required=True)
+def reshape_method(self: jax.Array, *args: object, order: str = "C", **options: object) -> Replacement | None:
+    return reshape(self, args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args, order)
+
+
+def _reshaped(x: jax.Array, shape: Sequence[object]) -> jax.Array:
+    """The array in another shape, which has as many elements only if the numbers are right, as a run of the model finds out."""
+    dims = dims_from_data(shape, "reshape")
+    assert isinstance(dims, tuple), "a shape"
+    known = [dim for dim in dims if not (isinstance(dim, int) and dim == -1)]
+    if len(known) < len(dims):
+        (number,) = [one for one in shape if is_number_from_data(one)][:1]
+        product = jnp.asarray(math.prod(known))
+        rest = once(number, f"rest of {x.size} for {dims}", lambda: jnp.asarray(x.size) // jnp.maximum(product, 1))
+        dims = tuple(size_of(rest, "reshape") if isinstance(dim, int) and dim == -1 else dim for dim in dims)
+    return resized(x, dims)
+
+
+@composites.call("jax.lax:top_k", name="jax.lax.top_k", is_required=True)
+def top_k(operand: jax.Array, k: jax.Array | int, *, axis: int = -1, **options: object) -> Replacement | None:
+    if not is_number_from_data(k):
+        return None
+    return Replacement(jax.lax.top_k(operand, size_of(k, "top_k", most=operand.shape[axis]), axis=axis, **options))
+
+
+@composites.call("jax.numpy:linspace", name="jax.numpy.linspace", is_required=True)
+def linspace(
+    start: jax.Array, stop: jax.Array, num: jax.Array | Dim = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: object = None, axis: int = 0, **options: object,
+) -> Replacement | None:  # fmt: skip
+    if is_number_from_data(num):
+        num = size_of(num, "linspace")
+    if not is_symbolic_dim(num) or is_positive(num - 1):
+        return None
+    first, last = jnp.asarray(start), jnp.asarray(stop)
+    real = jnp.result_type(first, last, float)
+    first, last = (x.astype(real)[..., None] for x in jnp.broadcast_arrays(first, last))
+    places, steps = jnp.arange(num), jnp.maximum(jnp.asarray(num) - int(bool(endpoint)), 1)
+    part = places.astype(real) / steps.astype(real)
+    found = first * (1 - part) + last * part
+    found = jnp.where((places == steps) & bool(endpoint), last, found)
+    found = jnp.moveaxis(found, -1, axis)
+    found = (
+        jnp.floor(found).astype(dtype)
+        if dtype is not None and jnp.issubdtype(dtype, jnp.integer)
+        else found.astype(dtype or real)
+    )
+    return Replacement((found, ((last - first) / steps.astype(real))[..., 0]) if retstep else found)
+
+
+@composites.call("jax.numpy:arange", name="jax.numpy.arange", is_required=True)
+def arange(
+    start: jax.Array | Dim, stop: jax.Array | Dim | None = None, step: jax.Array | Dim | None = None,
+    dtype: object = None, **options: object,
+) -> Replacement | None:  # fmt: skip
+    if not any(map(is_number_from_data, (start, stop, step))):
+        return None
+    first, last = (0, start) if stop is None else (start, stop)
+    if step is None and not is_number_from_data(first) and not is_symbolic_dim(first) and first == 0:
+        return Replacement(jnp.arange(size_of(jnp.asarray(last), "arange"), dtype=dtype or jnp.asarray(last).dtype))
+    by = 1 if step is None else step
+    kind = dtype or jnp.result_type(*map(jnp.asarray, (first, last, by)))
+    count = -((jnp.asarray(first) - last) // by)
+    places = jnp.arange(size_of(count, "arange"), dtype=kind)
+    return Replacement(jnp.asarray(first, kind) + jnp.asarray(by, kind) * places)

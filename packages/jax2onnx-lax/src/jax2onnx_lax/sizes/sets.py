@@ -1,0 +1,97 @@
+"""Sets of values: `unique` with all its results, `union1d`, `setdiff1d`, `setxor1d`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax2onnx_core import Call, Composites, Context, Replacement, Rules, Value, bind_composite
+from jax2onnx_core.frontend.sizes import is_from_data
+
+from jax2onnx_lax._compat import sorted_rows
+from jax2onnx_lax.sizes.masks import masked
+
+__all__ = ["composites", "rules"]
+
+composites = Composites()
+rules = Rules()
+
+
+@composites.call("jax.numpy:unique", name="jax.numpy.unique", is_required=True)
+def unique(
+    ar: jax.Array, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, **options: object,
+) -> Replacement | None:  # fmt: skip
+    if not is_from_data(ar) or size is not None:
+        return None
+    wanted = (True, return_index, return_inverse, return_counts)
+    x = jnp.ravel(ar) if axis is None else ar
+    along = 0 if axis is None else axis % ar.ndim
+
+    def by_sorting() -> list[jax.Array]:
+        return _by_sorting(x, along, equal_nan)
+
+    if axis is None and jnp.issubdtype(x.dtype, np.integer):
+        found = bind_composite("jax.numpy.unique", Call(x), by_sorting)
+    else:
+        found = by_sorting()
+    found[2] = found[2].reshape(ar.shape) if axis is None else found[2]
+    chosen = tuple(result for result, is_wanted in zip(found, wanted, strict=True) if is_wanted)
+    return Replacement(chosen[0] if len(chosen) == 1 else chosen)
+
+
+def _by_sorting(x: jax.Array, axis: int, equal_nan: bool) -> list[jax.Array]:
+    """The values, where each is first, which one each element has, and how often each is there."""
+    rows, is_first, order = sorted_rows(x, axis, equal_nan)
+    values = jnp.moveaxis(masked(rows, is_first, 0), 0, axis)
+    (places,) = jnp.nonzero(is_first)
+    ends = jnp.concatenate([places[1:], jnp.full(1, x.shape[axis], places.dtype)])[: places.shape[0]]
+    inverse = jnp.zeros(is_first.shape, int).at[order].set(jnp.cumsum(is_first) - 1)
+    return [values, masked(order, is_first, 0), inverse, ends - places]
+
+
+@rules.lower("jax.numpy.unique")
+def lower_unique(ctx: Context, x: Value) -> list[Value]:
+    """The operator Unique, for numbers of which any two are equal or not."""
+    ctx.require("Unique", x)
+    types = [(aval.dtype, aval.shape) for aval in ctx.avals_out]
+    results = ctx.op.several("Unique", x, outputs=4, sorted=1)
+    for result, (_, dims) in zip(results, types, strict=True):
+        ctx.set_dims(result, dims)
+    return [ctx.cast(result, dtype) for result, (dtype, _) in zip(results, types, strict=True)]
+
+
+@composites.call("jax.numpy:union1d", name="jax.numpy.union1d", is_required=True)
+def union1d(ar1: jax.Array, ar2: jax.Array, *, size: int | None = None, **options: object) -> Replacement | None:
+    if not _are_from_data(ar1, ar2) or size is not None:
+        return None
+    return Replacement(jnp.unique(jnp.concatenate([jnp.asarray(ar1), jnp.asarray(ar2)], axis=None)))
+
+
+@composites.call("jax.numpy:setdiff1d", name="jax.numpy.setdiff1d", is_required=True)
+def setdiff1d(
+    ar1: jax.Array, ar2: jax.Array, assume_unique: bool = False, *, size: int | None = None, **options: object
+) -> Replacement | None:
+    if not _are_from_data(ar1, ar2) or size is not None:
+        return None
+    x = jnp.ravel(ar1) if assume_unique else jnp.unique(jnp.ravel(ar1))
+    missing = jnp.isin(x, jnp.ravel(ar2), invert=True)
+    return Replacement(x[missing])
+
+
+@composites.call("jax.numpy:setxor1d", name="jax.numpy.setxor1d", is_required=True)
+def setxor1d(
+    ar1: jax.Array, ar2: jax.Array, assume_unique: bool = False, *, size: int | None = None, **options: object
+) -> Replacement | None:
+    if not _are_from_data(ar1, ar2) or size is not None:
+        return None
+    parts = [jnp.ravel(one) if assume_unique else jnp.unique(jnp.ravel(one)) for one in (ar1, ar2)]
+    values = jnp.sort(jnp.concatenate(parts))
+    places, count = jnp.arange(values.shape[0]), jnp.asarray(values.shape[0])
+    before, after = values[jnp.maximum(places - 1, 0)], values[jnp.minimum(places + 1, count - 1)]
+    is_alone = ((places == 0) | (before != values)) & ((places == count - 1) | (after != values))
+    return Replacement(values[is_alone])
+
+
+def _are_from_data(*arrays: object) -> bool:
+    return any(map(is_from_data, arrays))

@@ -1,0 +1,193 @@
+"""Sizes from data: symbols, labels, control flow, other traces, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax2onnx_core import OnnxProgram, size, to_onnx
+from jax2onnx_core.plugins.errors import ConversionError, SymbolError
+
+_ROWS = [[[1.0, -2.0], [3.0, 4.0], [-5.0, 6.0]], [[-1.0, 1.0]] * 3, [[1.0, 1.0]] * 3]
+
+
+def _equal(fn: Callable[..., object], *specs: object, calls: list[tuple[object, ...]]) -> OnnxProgram:
+    """The program of a function, which gives what JAX gives without jit."""
+    program = to_onnx(fn, list(specs))
+    for call in calls:
+        arrays = [np.asarray(x, a.dtype) for x, a in zip(call, program.inputs.avals, strict=True)]
+        with jax.disable_jit():
+            wanted = jax.tree_util.tree_leaves(fn(*map(jnp.asarray, arrays)))
+        for got, want in zip(jax.tree_util.tree_leaves(program(*arrays)), wanted, strict=True):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+    return program
+
+
+def test_a_size_is_a_symbol_with_its_source_and_its_limits() -> None:
+    program = to_onnx(lambda x: x[x[:, 0] > 0], [("B", 2)])
+    info = program.symbols["mask"]
+    assert (info.minimum, info.maximum, info.origins) == (0, "B", ())
+    assert info.source is not None
+    assert "test_sizes_from_data.py" in info.source
+    assert [str(d) for d in program.model.graph.outputs[0].shape or ()] == ["mask", "2"]
+    assert program.check_symbols() == []
+
+
+def test_the_report_says_where_a_size_is_from() -> None:
+    report = str(to_onnx(lambda x: x[x > 0], [("B",)]).report())
+    assert "at least 0, at most B, from mask at " in report
+    assert "3 of 3 symbolic dimensions (100 %)" in report
+
+
+def test_a_number_below_zero_is_no_size() -> None:
+    program = to_onnx(lambda n: jnp.arange(n - 3) + jnp.arange(n - 3).shape[0], [((), "int32")])
+    assert [program(np.int32(n)).tolist() for n in (0, 3, 5)] == [[], [], [2, 3]]
+
+
+def test_the_user_names_a_size() -> None:
+    def kept(x: jax.Array) -> jax.Array:
+        with size("detections", at_most=3):
+            return x[x > 0]
+
+    info = to_onnx(kept, [("B",)]).symbols["detections"]
+    assert info.maximum == "3"
+    np.testing.assert_array_equal(kept(jnp.asarray([1.0, -1.0])), [1.0])
+
+
+def test_each_call_of_a_jitted_function_has_its_own_size() -> None:
+    positive = jax.jit(lambda x: x[x > 0])
+    program = to_onnx(lambda x: (positive(x), positive(-x), positive(x + 1)), [("B",)])
+    assert [array.shape for array in program(np.asarray([1.0, -2.0, 0.0], np.float32))] == [(1,), (1,), (2,)]
+
+
+def test_exports_of_one_function_share_no_sizes() -> None:
+    positive = jax.jit(lambda x: x[x > 0])
+    for _ in range(2):
+        assert to_onnx(positive, [(4,)])(np.ones(4, np.float32)).shape == (4,)
+    with pytest.raises(jax.errors.NonConcreteBooleanIndexError):
+        positive(jnp.ones(4))
+
+
+def test_a_size_in_the_body_of_a_loop_stays_there() -> None:
+    def sums(x: jax.Array) -> jax.Array:
+        return jax.lax.map(lambda row: row[row > 0].sum() + jnp.arange((row > 0).sum()).sum(), x)
+
+    _equal(sums, ("B", 2), calls=[(rows,) for rows in _ROWS])
+
+
+def test_a_size_made_in_a_branch_stays_there() -> None:
+    def either(x: jax.Array) -> jax.Array:
+        return jax.lax.cond(x.sum() > 0, lambda x: x[x > 0].sum(), lambda x: x[x < 0].min(initial=0.0), x)
+
+    _equal(either, ("B", 2), calls=[(rows,) for rows in _ROWS])
+
+
+def test_a_size_from_outside_is_known_in_a_loop() -> None:
+    def scaled(x: jax.Array) -> jax.Array:
+        kept = x[x[:, 0] > 0]
+        return jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.ones(y.shape) * kept.shape[0], kept)
+
+    _equal(scaled, ("B", 2), calls=[(rows,) for rows in _ROWS])
+
+
+def test_a_size_does_not_leave_a_loop() -> None:
+    with pytest.raises(ConversionError, match=r"mask at .*test_sizes_from_data.py.* each iteration of a scan"):
+        to_onnx(lambda x: jax.lax.map(lambda row: row[row > 0], x), [("B", 2)])
+
+
+def test_a_size_is_no_carry() -> None:
+    def shrink(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 2, lambda i, y: y[y > i], x)
+
+    with pytest.raises(TypeError) as caught:
+        to_onnx(shrink, [("B",)])
+    assert "one shape in all iterations" in "".join(caught.value.__notes__)
+
+
+def test_a_size_under_vmap_is_the_same_for_all_examples_or_an_error() -> None:
+    def rows(x: jax.Array) -> jax.Array:
+        return jax.vmap(lambda row: row[x[0] > 0])(x)
+
+    _equal(rows, ("B", 2), calls=[(x,) for x in _ROWS])
+    with pytest.raises(ConversionError, match=r"another one for each example of a jax\.vmap"):
+        to_onnx(jax.vmap(lambda row: row[row > 0]), [("B", 2)])
+
+
+def test_python_cannot_take_a_size() -> None:
+    def branching(x: jax.Array) -> jax.Array:
+        kept = x[x > 0]
+        return kept.sum() if kept.shape[0] > 3 else x.sum()
+
+    with pytest.raises(SymbolError, match=r"test_sizes_from_data.py.*jax\.lax\.cond"):
+        to_onnx(branching, [("B",)])
+    with pytest.raises(SymbolError, match=r"fori_loop"):
+        to_onnx(lambda x: sum(jnp.ones(()) for _ in range(x[x > 0].shape[0])), [("B",)])
+
+
+def test_a_comparison_with_a_size_is_no_silent_no() -> None:
+    def branching(x: jax.Array) -> jax.Array:
+        kept = x[x > 0]
+        return jnp.zeros(1) if kept.shape[0] == 0 else kept
+
+    with pytest.raises(ConversionError, match=r"test_sizes_from_data.py.*whether mask == 0"):
+        to_onnx(branching, [("B",)])
+
+
+def test_sizes_of_different_operations_do_not_meet() -> None:
+    with pytest.raises(TypeError) as caught:
+        to_onnx(lambda x: x[x > 0] + x[x < 0], [("B",)])
+    assert "test_sizes_from_data.py" in "".join(caught.value.__notes__)
+
+
+def test_tensorrt_refuses_with_the_line() -> None:
+    with pytest.raises(ConversionError, match=r"mask at .*test_sizes_from_data.py.*tensorrt"):
+        to_onnx(lambda x: x[x > 0], [("B",)], target="tensorrt")
+
+
+def test_specialize_keeps_sizes() -> None:
+    program = to_onnx(lambda x: x[x > 0], [("B", 2)]).specialize(B=3)
+    assert program.symbols["mask"].source is not None
+    for rows in _ROWS:
+        assert program(np.asarray(rows, np.float32)).shape == (int((np.asarray(rows) > 0).sum()),)
+
+
+def test_gradients_go_through_masks() -> None:
+    _equal(jax.grad(lambda x: (x[x > 0] ** 2).sum()), ("B", 2), calls=[(rows,) for rows in _ROWS])
+
+
+def test_rows_of_a_selection_are_taken() -> None:
+    def best(boxes: jax.Array, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
+        kept = scores > 0
+        order = jnp.argsort(-scores[kept])
+        return boxes[kept][order], scores[kept][order]
+
+    _equal(best, ("B", 2), ("B",), calls=[(rows, [0.5, -1.0, 2.0]) for rows in _ROWS] + [(_ROWS[0], [-1.0] * 3)])
+
+
+def test_verify_draws_data_that_select_nothing_and_all() -> None:
+    program = to_onnx(lambda x: (x[x > 0], jnp.ones(())), [("B",)])
+    runs = list(program.random_calls([{"B": 5}], {}, 0))
+    assert {int((np.asarray(run.args[0]) > 0).sum()) for run in runs} >= {0, 5}
+    assert program.verify() == 0
+
+
+def test_branches_have_results_of_different_sizes() -> None:
+    def either(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        chosen = jax.lax.cond(x.sum() > 0, lambda x: x[x > 0], lambda x: x.reshape(-1), x)
+        return chosen, jnp.arange(chosen.shape[0])
+
+    program = _equal(either, ("B", 2), calls=[(rows,) for rows in _ROWS])
+    assert "branches" in program.symbols
+
+
+def test_branches_of_a_switch_have_results_of_different_sizes() -> None:
+    def either(x: jax.Array, i: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pair = jax.lax.switch(i, [lambda: (x[x > 0],) * 2, lambda: (x[0], x[1]), lambda: (jnp.zeros(i),) * 2])
+        return pair[0] + pair[1], pair[0] * jnp.ones(pair[1].shape)
+
+    calls = [(rows, i) for rows in _ROWS for i in range(3)]
+    _equal(either, ("B", 2), ((), "int32"), calls=calls)

@@ -1,0 +1,97 @@
+"""The forms that the NPU has: each means what JAX computes, here in ONNX Runtime, and holds what the NPU does not take no more."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from jax2onnx_core import to_onnx
+from jax2onnx_graph.traversal import all_nodes
+from jax2onnx_onnxruntime import load
+from jax2onnx_qnn import Qnn
+from jax2onnx_qnn._forms import FormsPass
+
+RNG = np.random.default_rng(0)
+
+
+def adapted(signature: str, body: str) -> tuple[ir.Model, ir.Model]:
+    """A model, and the same in the forms of the NPU."""
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> g {signature} {{ {body} }}')
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    return model, FormsPass(Qnn())(model.clone()).model
+
+
+def nodes(model: ir.Model, op_type: str) -> list[ir.Node]:
+    return [node for node in all_nodes(model) if node.op_type == op_type]
+
+
+FORMS = {
+    "norm over two axes": (
+        "(float[2,3,4] x) => (float[2,3,4] y) <float[3,4] s = {1,2,3,4,5,6,7,8,9,10,11,12}>", "y = LayerNormalization<axis = 1>(x, s)",
+    ),
+    "five axes": ("(float[2,1,3,1,4] x) => (float[2,1,3,1,4] y)", "y = Tanh(x)"),
+    "channels last": (
+        "(float[1,3,4,2] x) => (float[1,6,8,2] y) <float[4] s = {1,2,2,1}>", 'y = Resize<mode = "linear">(x, , s)',
+    ),
+    "sum from the end": ("(float[2,5] x) => (float[2,5] y) <int64 a = {1}>", "y = CumSum<reverse = 1>(x, a)"),
+    "sum of what is before": ("(float[2,5] x) => (float[2,5] y) <int64 a = {1}>", "y = CumSum<exclusive = 1>(x, a)"),
+    "sum of what is behind": ("(float[2,5] x) => (float[2,5] y) <int64 a = {1}>", "y = CumSum<exclusive = 1, reverse = 1>(x, a)"),
+    "computed bounds": ("(float[2,5] x, float b) => (float[2,5] y)", "n = Neg(b) y = Clip(x, n, b)"),
+    "one index": ("(float[4,3] x, float[3] u) => (float[4,3] y) <int64[1] i = {-2}>", "y = ScatterND(x, i, u)"),
+    "booleans": ("(bool[1,2,1,2,1] x) => (bool[2,2,1,2,3] y) <int64[5] s = {2,2,1,2,3}>", "y = Expand(x, s)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_means_the_same(name):
+    model, changed = adapted(*FORMS[name])
+    assert changed.graph.num_nodes() != 0
+    feeds = {
+        value.name: (RNG.random(value.shape.numpy()) > 0.5) if value.dtype == ir.DataType.BOOL
+        else np.abs(RNG.standard_normal(value.shape.numpy())).astype(np.float32)
+        for value in model.graph.inputs
+    }  # fmt: skip
+    assert {node.op_type for node in all_nodes(changed)} != {node.op_type for node in all_nodes(model)} or "sum" in name
+    np.testing.assert_allclose(load(changed)(feeds)[0], load(model)(feeds)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_indices_below_zero_count_from_the_end(axis):
+    def take(x, i):
+        return jnp.take_along_axis(x, i, axis=axis)
+
+    program = to_onnx(take, [(4, 3), ((4, 3), jnp.int32)], target="qnn")
+    (node,) = nodes(program.model, "GatherElements")
+    assert node.inputs[1].producer().op_type == "Where"
+    assert node.inputs[1].producer().inputs[0].producer().op_type == "Less"
+    x, i = RNG.standard_normal((4, 3)).astype(np.float32), RNG.integers(-3, 3, (4, 3)).astype(np.int32)
+    np.testing.assert_array_equal(load(program.model)({"x": x, "i": i})[0], take(x, i))
+
+
+def test_found_indices_are_not_looked_at():
+    model, changed = adapted(
+        "(float[2,5] x) => (float[2,2] y) <int64[1] k = {2}>", "v, i = TopK(x, k) y = GatherElements<axis = 1>(x, i)"
+    )
+    assert changed.graph.num_nodes() == model.graph.num_nodes()
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_slice_from_a_computed_place_is_a_gather(start):
+    def cut(x, start):
+        return jax.lax.dynamic_slice_in_dim(x, start, 4)
+
+    program = to_onnx(cut, [(7, 3), ((), jnp.int32)], target="qnn")
+    assert not nodes(program.model, "Slice")
+    x = RNG.standard_normal((7, 3)).astype(np.float32)
+    np.testing.assert_array_equal(load(program.model)({"x": x, "start": np.int32(start)})[0], x[start : start + 4])
+
+
+@pytest.mark.parametrize("divisor", [3, -3])
+def test_a_remainder_has_the_sign_of_the_dividend(divisor):
+    program = to_onnx(lambda x: jax.lax.rem(x, np.int32(divisor)), [((6,), jnp.int32)], target="qnn")
+    assert not nodes(program.model, "Mod")
+    x = np.array([7, -7, 3, -3, 0, 100], np.int32)
+    np.testing.assert_array_equal(load(program.model)({"x": x})[0], np.fmod(x, divisor))
