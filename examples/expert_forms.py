@@ -236,16 +236,28 @@ def _map(w: Weights) -> Mixture:
     return mixture
 
 
-def _fori_loop(w: Weights) -> Mixture:
+def _adder(w: Weights, x: jax.Array) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """Adds to a sum what one expert makes, times its gates."""
     gate, up, down = (jnp.asarray(one) for one in (w.gate, w.up, w.down))
+    gates = _one_hot_gates(w, x)
 
+    def add(e: jax.Array, total: jax.Array) -> jax.Array:
+        return total + gates[:, e, None] * ((jax.nn.silu(x @ gate[e]) * (x @ up[e])) @ down[e])
+
+    return add
+
+
+def _fori_loop(w: Weights) -> Mixture:
+    return lambda x: jax.lax.fori_loop(0, w.experts, _adder(w, x), jnp.zeros_like(x))
+
+
+def _while_loop(w: Weights) -> Mixture:
     def mixture(x: jax.Array) -> jax.Array:
-        gates = _one_hot_gates(w, x)
-
-        def add(e: jax.Array, total: jax.Array) -> jax.Array:
-            return total + gates[:, e, None] * ((jax.nn.silu(x @ gate[e]) * (x @ up[e])) @ down[e])
-
-        return jax.lax.fori_loop(0, w.experts, add, jnp.zeros_like(x))
+        add = _adder(w, x)
+        start = (jnp.int32(0), jnp.zeros_like(x))
+        return jax.lax.while_loop(lambda state: state[0] < w.experts, lambda state: (state[0] + 1, add(*state)), start)[
+            1
+        ]
 
     return mixture
 
@@ -353,6 +365,7 @@ def forms(w: Weights) -> list[Form]:
         Form("`lax.scan` over experts", _scan(w)),
         Form("`lax.map` over experts", _map(w)),
         Form("`fori_loop` over experts", _fori_loop(w)),
+        Form("`while_loop` over experts", _while_loop(w)),
         Form("MaxText, sparse: `ragged_dot`", _ragged_dot(w)),
         Form("gpt-oss: gathered weights", _gathered(w)),
         Form("gathered weights, `vmap` over tokens", _gathered_by_token(w)),

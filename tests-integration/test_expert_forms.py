@@ -22,7 +22,7 @@ UNCONDITIONAL = [
 ]  # fmt: skip
 #: Forms whose gates are zero for most experts. (Others are in `test_experts`.)
 PROMISED = [
-    "tunix: masked tokens, stacked results", "`lax.scan` over experts", "`lax.map` over experts", "`fori_loop` over experts",
+    "tunix: masked tokens, stacked results", "`lax.scan` over experts", "`lax.map` over experts", "`fori_loop` over experts", "`while_loop` over experts",
     "GShard: capacity, two experts", "Switch: capacity, one expert", "einsum, gates before the last product",
     "Python loop, gates before the last product",
 ]  # fmt: skip
@@ -95,6 +95,7 @@ def test_each_expert_has_two_products_and_the_rest_is_computed_for_all_at_once(n
     [
         "tunix: masked tokens, stacked results",
         "`fori_loop` over experts",
+        "`while_loop` over experts",
         "GShard: capacity, two experts",
         "einsum, gates before the last product",
         "Python loop, gates before the last product",

@@ -1,5 +1,5 @@
 """Each wheel with core only: it installs, its entry point loads; the third party's package and that of the template work
-from their wheels.
+from their wheels. What its README says works as it is written, from its sdist.
 
 The wheels are in the directory named by JAX2ONNX_WHEELS, that of the third party's package in JAX2ONNX_EXAMPLE.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import email
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -147,6 +150,26 @@ def test_its_wheel_has_the_licence_and_what_a_page_on_pypi_shows(name):
     for field in ("Author", "Project-URL", "Classifier", "Keywords", "License-Expression", "License-File", "Summary"):
         assert fields[field], field
     assert "pip install" in fields.get_payload()
+
+
+# `nox -s ray` runs what needs a cluster.
+@pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in ON_CLUSTERS])
+def test_what_its_readme_says_works_from_its_sdist(name, tmp_path):
+    (sdist,) = WHEELS.glob(f"jax2onnx_{name}-*.tar.gz")
+    with tarfile.open(sdist) as files:
+        readme = files.extractfile(f"{sdist.name.removesuffix('.tar.gz')}/README.md").read().decode()
+    console = "".join(re.findall(r"^```console\n(.*?)^```", readme, re.MULTILINE | re.DOTALL))
+    _, _, *requirements = shlex.split(next(line for line in console.splitlines() if line.startswith("pip install ")))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "new"], check=True)
+    python = str(tmp_path / "new" / "bin" / "python")
+    install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python, "--find-links", str(WHEELS)]
+    subprocess.run([*install, *REFRESH, "--no-binary", f"jax2onnx-{name}", *requirements], check=True)
+    (tmp_path / "digits.py").write_text(MODEL)
+    (tmp_path / "readme.py").write_text("".join(re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)))
+    written = [shlex.split(line) for line in console.splitlines() if line.startswith("jax2onnx ")]
+    for command_line in [[python, "readme.py"], *([command(python, tool), *rest] for tool, *rest in written)]:
+        result = subprocess.run(command_line, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("name", ["lax", *FRAMEWORKS, "functions", "onnxruntime", "openvino", "qnn", "tensorrt"])

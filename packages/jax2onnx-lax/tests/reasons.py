@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jax2onnx_core import Call, bind_composite, to_onnx
 
@@ -24,7 +25,7 @@ class Declining:
     reason: str
     fn: Callable[..., object]
     inputs: Sequence[object]
-    options: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.reason
@@ -35,6 +36,6 @@ def reasons_of(case: Declining) -> set[str]:
     return {reason for _, reason in to_onnx(case.fn, case.inputs, **case.options).log.reasons}
 
 
-def composite(name: str, original: Callable[..., object], *further: object, **params: object) -> Callable[..., object]:
+def composite(name: str, original: Callable[..., object], *further: object, **params: object) -> Callable[..., Any]:
     """A function that is traced as one operation, with these operands behind its own and these parameters, and as `original` otherwise."""
     return lambda *args: bind_composite(name, Call(*args, *further, **params), lambda: original(*args))

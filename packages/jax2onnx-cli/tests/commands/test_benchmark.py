@@ -43,6 +43,11 @@ def test_a_file_is_measured_without_jax(jax2onnx, directory):
     assert "onnx.reference" in (directory / "t.html").read_text()
 
 
+def test_a_row_says_that_its_runtime_stands_in_for_another(jax2onnx):
+    arguments = ("-i", "f32[B, 64]", "--sizes", "B=1", "--seconds", "0", "--runtimes", "tensorrt")
+    assert "in the place of TensorRT" in jax2onnx("benchmark", "models.py:dense", *arguments).out
+
+
 def test_a_missing_runtime_is_named_with_the_line_that_installs_it(jax2onnx, monkeypatch):
     from jax2onnx_core.plugins.discovery import installed_plugins
 

@@ -269,8 +269,10 @@ def test_the_target_is_asked_at_the_opset_of_the_builder(builder):
 class SymbolicBuilder(PlainBuilder):
     """One whose dimensions are names, too: "Z" may be 0; a shape that is computed is -9."""
 
+    old: tuple[Any, ...]
+
     def dims(self, value: Value) -> Any:
-        return self.known if value.name == "x0" else super().dims(value)
+        return self.old if value.name == "x0" else super().dims(value)
 
     def is_positive(self, dim: Any) -> bool:
         return dim not in ("Z", 0)
@@ -301,7 +303,7 @@ class SymbolicBuilder(PlainBuilder):
 )
 def test_a_shape_is_a_constant_where_its_sizes_can_be_copied_or_inferred(old, new, shape, allowzero):
     builder = SymbolicBuilder(NUMBERS)
-    builder.known = old
+    builder.old = old
     node = builder.reshape(builder.graph.inputs[0], new).producer()
     assert node.inputs[1].const_value.numpy().tolist() == shape
     assert node.attributes.get_int("allowzero", None) == allowzero

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,14 +15,14 @@ _FEW = "Softplus itself is fast enough"
 _KERNEL = np.ones((3, 4, 5), np.float32)
 
 
-def _transposed(padding: object, kernel: np.ndarray | None = _KERNEL) -> object:
+def _transposed(padding: object, kernel: np.ndarray | None = _KERNEL) -> Callable[..., jax.Array]:
     """A transposed convolution of signals as a layer; what it means does not matter where its rule declines."""
     further = [] if kernel is None else [kernel, None]
     params = {"strides": (1,), "padding": padding, "dilations": (1,), "transpose_kernel": False}
     return composite("nn.conv_transpose", lambda x, *_: x[..., :1] + jnp.zeros(5), *further, **params)
 
 
-def _pooled(rank: int = 2, padding: object = "VALID") -> object:
+def _pooled(rank: int = 2, padding: object = "VALID") -> Callable[..., jax.Array]:
     original = lambda x: jnp.zeros((1, 1, 5, 2)) if rank == 2 and not x.size else x  # noqa: E731
     return composite("nn.max_pool", original, window=(2,) * rank, strides=(1,) * rank, padding=padding)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 import pytest
 from reasons import Declining, reasons_of
 
 
-def _padded(width: int, mode: str) -> object:
+def _padded(width: int, mode: str) -> Callable[..., jax.Array]:
     return lambda x: jnp.pad(x, ((width, 0), (0, 0)), mode=mode)
 
 

@@ -36,6 +36,11 @@ class OrtStandIn(OrtRuntime):
 
     targets = frozenset({"tensorrt"})
 
+    @property
+    def title(self) -> str:
+        """The name with the version, and what it stands in for."""
+        return f"{super().title} in the place of TensorRT"
+
     def load(self, model: ir.Model | Path) -> LoadedModel:
         """Open a session on an adapted copy of a model, or of the file of one.
 

@@ -16,6 +16,7 @@ from jax2onnx_runtime.verification import Run
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend.inputs import Inputs
+from jax2onnx_core.jax_types import PyTree
 
 __all__ = ["as_traced", "random_runs"]
 
@@ -72,7 +73,7 @@ def _random(
     return random_array(rng, aval.dtype, shape, bounds)
 
 
-def _of_kind(x: Any, kind: _Kind) -> Any:
+def _of_kind(x: PyTree, kind: _Kind) -> PyTree:
     """The random array, or one of its least or its largest numbers alone."""
     if kind == "usual" or not isinstance(x, np.ndarray) or not x.size or x.dtype.kind == "c":
         return x

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
+from jax import lax
 from jax2onnx_core import Context, Jaxpr, Rules, Value
-from jax2onnx_core.jaxprs import is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import eval_jaxpr, is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
@@ -60,7 +62,7 @@ def _counted_loop(
 ) -> list[Value]:
     """The carry after the loop that runs while the carry's value at position `counter` is less than `bound`.
 
-    Where it is known to have no iteration, or one, there is no loop.
+    Where it is known to have no iteration, or one, there is no loop; where another number is known, it is a scan, as `fori_loop` is.
     """
     count = _trip_count(ctx, init[counter], bound)
     known = ctx.known(count)
@@ -68,6 +70,9 @@ def _counted_loop(
         return list(init)
     if known is not None and known == 1:
         return list(ctx.inline(body.jaxpr, *consts, *init))
+    scanned = None if known is None else ctx.attempt(lambda: _scanned(ctx, body, consts, init, int(known)), "the scan")
+    if scanned is not None:
+        return list(ctx.inline(scanned, *consts, *init))
 
     def step(sub: Subgraph, iteration: Value, states: list[Value]) -> IterationResults:
         carry = body.carry(init, states, lambda start: counter_after(sub, start, iteration))
@@ -77,6 +82,16 @@ def _counted_loop(
     states, avals = [init[k] for k in body.states], [ctx.avals_out[k] for k in body.states]
     last = emit_loop(ctx, count, None, avals, states, step)
     return body.carry(init, last, lambda start: counter_after(ctx, start, _at_least_zero(ctx, count)))
+
+
+def _scanned(ctx: Context, body: LoopBody, consts: Sequence[Value], init: Sequence[Value], length: int) -> Jaxpr:
+    """The loop of a known number of iterations as a scan without inputs."""
+
+    def fn(*operands: jax.Array) -> list[jax.Array]:
+        fixed, start = operands[: len(consts)], operands[len(consts) :]
+        return lax.scan(lambda carry, _: (eval_jaxpr(body.jaxpr, *fixed, *carry), None), [*start], length=length)[0]
+
+    return jax.make_jaxpr(fn)(*(jax.ShapeDtypeStruct(ctx.known_dims(x), ctx.dtype(x)) for x in (*consts, *init)))
 
 
 def _trip_count(ctx: Context, start: Value, bound: Value) -> Value:

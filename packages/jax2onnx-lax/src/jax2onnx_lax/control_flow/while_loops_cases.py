@@ -25,6 +25,10 @@ def _swap(x: jax.Array) -> _Swapped:
     return lax.while_loop(lambda state: state[0] > 0, body, (5, x, 2 * x, x + 1))
 
 
+def _over_rows(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return lax.while_loop(lambda s: s[0] < 7, lambda s: (s[0] + 1, jnp.sin(s[1]) + x[s[0]]), (0, x[0]))
+
+
 cases = [
     Case("while", _collatz_like, [("N", 3)], covers=("while",), values="positive",
          expect=expect_graph(counts={"Loop": 1, "Less": 2}, search_functions=True)),
@@ -45,4 +49,6 @@ cases = [
     *(Case(f"while_of_{n}_iterations",
            lambda x, n=n: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, jnp.sin(s[1]), s[1]), (3 - n, x, x)), [("N", 3)],
            covers=("while",), expect=expect_graph(counts={"Sin": n}, absent=["Loop"])) for n in (0, 1)),
+    Case("while_of_7_iterations_over_rows", _over_rows, [(7, "N")], covers=("while",),
+         expect=expect_graph(counts={"Scan": 1}, absent=["Loop"])),
 ]  # fmt: skip
