@@ -64,8 +64,6 @@ class Form(enum.Enum):
     REDUCE_LOG_SUM_EXP = "ReduceLogSumExp"
     DEPTHWISE_CONV_OF_ONE_AXIS = "Conv(group=channels) of [N, C, T]"
     DEPTHWISE_CONV_OF_TWO_AXES = "Conv(group=channels) of [N, C, 1, T]"
-    WHERE_OR_ZERO = "Where(condition, x, 0)"
-    PRODUCT_OF_MASK = "Mul(x, Cast(condition))"
     CONV_OF_LARGE_WINDOWS = "Conv with fewer outputs than elements of its kernel"
     PRODUCTS_OF_WINDOWS = "Slice, Gemm for each output of a convolution"
     SOFTPLUS = "Softplus of 1024 elements or more"

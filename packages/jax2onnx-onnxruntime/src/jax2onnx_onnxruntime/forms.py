@@ -31,8 +31,6 @@ FORMS: tuple[Mapping[Form, float], ...] = (
     {Form.LOG_SOFTMAX_LAST_AXIS: 1.0, Form.LOG_SOFTMAX: 3.4, Form.LOG_SOFTMAX_BY_FORMULA: 3.5, Form.LOG_SOFTMAX_FIRST_AXIS: 27.0},
     {Form.LOG_SUM_EXP_BY_FORMULA: 1.0, Form.REDUCE_LOG_SUM_EXP: 6.3},
     {Form.DEPTHWISE_CONV_OF_TWO_AXES: 1.0, Form.DEPTHWISE_CONV_OF_ONE_AXIS: 1.7},
-    # 400,000 elements with a condition of each.
-    {Form.PRODUCT_OF_MASK: 1.0, Form.WHERE_OR_ZERO: 5.2},
     # The gradient of 3×3 kernels: windows of [32, 14, 14] for 3×3 outputs.
     {Form.PRODUCTS_OF_WINDOWS: 1.0, Form.CONV_OF_LARGE_WINDOWS: 2.0},
     {Form.SOFTPLUS_BY_FORMULA: 1.0, Form.SOFTPLUS: 3.8},

@@ -72,11 +72,11 @@ class Rotation:
 
 def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
     """Read the rotation that ends in `node`: a Concat of the two rotated halves or a stack of the rotated pairs, or a Transpose of that."""
-    join, axis, last = operation(node.outputs[0], "Concat"), -1, len(dims_of(node.outputs[0]) or ()) - 1
+    join, axis, rank = operation(node.outputs[0], "Concat"), -1, len(dims_of(node.outputs[0]) or (1,))
     if node.op_type == "Transpose":
         *order, axis = permutation_of(node)
         join = operation(node.inputs[0], "Concat") if order == sorted(order) else None
-    if join is None or len(join.inputs) != 2 or join.attributes["axis"].as_int() % (last + 1) != axis % (last + 1):
+    if join is None or len(join.inputs) != 2 or join.attributes["axis"].as_int() % rank != axis % rank:
         return None
     apart = [_unstacked(value, axis) for value in join.inputs]
     is_stacked = None not in apart

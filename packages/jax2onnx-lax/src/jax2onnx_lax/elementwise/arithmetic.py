@@ -6,8 +6,6 @@ arithmetic and JAX's differ: booleans as numbers, integer powers, the sign of Na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -15,11 +13,9 @@ from jax2onnx_core import Context, Rules, Value
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
-from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax._numerics import horner
 from jax2onnx_lax.dtypes import is_bool, is_float
-from jax2onnx_lax.elementwise._masks import may_mask
 from jax2onnx_lax.integers._values import integers, one_value
 
 __all__ = ["one_minus_square", "polynomial", "rules", "uniform"]
@@ -241,35 +237,11 @@ def select_n(ctx: Context, which: Value, *cases: Value) -> Value:
     if is_static(known.low) and is_static(known.high) and known.low == known.high:
         return cases[min(max(int(known.low), 0), len(cases) - 1)]
     if is_bool(ctx.dtype(which)):
-        crisp = _select_finite(ctx, which, cases) if ctx.assumes(Assumption.FINITE) else None
-        return ctx.op.Where(which, cases[1], cases[0]) if crisp is None else crisp
+        return ctx.op.Where(which, cases[1], cases[0])
     result = cases[-1]
     for i in range(len(cases) - 2, -1, -1):
         result = ctx.op.Where(ctx.op.LessOrEqual(which, ctx.constant(i, like=which)), cases[i], result)
     return result
-
-
-def _select_finite(ctx: Context, which: Value, cases: Sequence[Value]) -> Value | None:
-    """The form of a selection among finite numbers that is faster: a product with the mask where the other case is 0, or a maximum."""
-    if not is_float(ctx.dtype(cases[0])) or any(ctx.dims(which) != ctx.dims(case) for case in cases if ctx.dims(case)):
-        return None
-    test = which.producer()
-    if test is not None and test.op_type in ("GreaterOrEqual", "LessOrEqual") and [*test.inputs] == [*cases[::-1]]:
-        return ctx.op.Max(*cases) if test.op_type == "GreaterOrEqual" else ctx.op.Min(*cases)
-    if not _is_zero(ctx, cases[0]) or ctx.known(cases[1]) is not None or not ctx.dims(cases[1]):
-        return None
-    if ctx.prefers(Form.WHERE_OR_ZERO, Form.PRODUCT_OF_MASK) is Form.WHERE_OR_ZERO or may_mask(ctx, cases[1]):
-        return None
-    return ctx.op.Mul(cases[1], ctx.cast(which, ctx.dtype(cases[1])))
-
-
-def _is_zero(ctx: Context, value: Value) -> bool:
-    """Whether a value is a constant of zeros, or one that is broadcast."""
-    node = value.producer()
-    if node is not None and node.op_type == "Expand" and node.inputs[0] is not None:
-        value = node.inputs[0]
-    array = ctx.known(value)
-    return array is not None and not array.any()
 
 
 @rules.lower("clamp")
