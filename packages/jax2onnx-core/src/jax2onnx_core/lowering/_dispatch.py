@@ -43,7 +43,6 @@ class Dispatcher:
     A rule is optional where another rule, a decomposition or the original call comes after it. Whatever goes wrong in an optional
     rule, whoever it is by, or with its results, declines it with a reason that names rule and distribution, and so does a primitive
     that nobody lowers; in tests it is raised (`jax2onnx_graph.optional_forms`). An error of the last candidate is that of the export.
-    Why a rule declined for another rule of the same distribution is no news, and is not recorded.
     """
 
     def __init__(
@@ -82,34 +81,18 @@ class Dispatcher:
         plain = [] if physical_only else [rule for rule in declared if not rule.physical]
         candidates = [*reversed(plain), *reversed([rule for rule in declared if rule.physical])]
         has_other_way = operation.body is not None or operation.name in self._registry.decompositions
-        declined: list[tuple[str, str]] = []
         for place, rule in enumerate(candidates, 1):
             is_optional = has_other_way or place < len(candidates)
-            results = self._attempt(ctx, operation, arguments, rule, declined, is_optional=is_optional)
+            results = self._attempt(ctx, operation, arguments, rule, is_optional=is_optional)
             if results is not None:
                 self._log.lowered(operation.name, "rule")
-                self._record(operation, declined, self._registry.owner(operation.name, rule.fn))
                 return results
-        self._record(operation, declined)
         return None
 
-    def _record(self, operation: Operation, declined: Sequence[tuple[str, str]], lowered_by: str | None = None) -> None:
-        """Record the reasons, (owner, reason), of rules by others than the owner of that which lowered the operation."""
-        for owner, reason in declined:
-            if owner != lowered_by:
-                self._log.declined(operation.name, reason)
-
     def _attempt(
-        self,
-        ctx: Context,
-        operation: Operation,
-        arguments: Sequence[Any],
-        rule: Rule,
-        declined: list[tuple[str, str]],
-        *,
-        is_optional: bool,
+        self, ctx: Context, operation: Operation, arguments: Sequence[Any], rule: Rule, *, is_optional: bool
     ) -> list[Value] | None:
-        """The results of one rule; None where it declines, whose owner and reason go to `declined`, or fails, which is recorded."""
+        """The results of one rule; None where it declines, of which nothing but the reason is left."""
         ctx.lowered_by = rule.fn
         marks = ctx.scope.mark(), self._functions.mark(), self._log.mark()
         form = functools.partial(self._results, ctx, operation, arguments, rule, marks[2] if is_optional else None)
@@ -117,14 +100,12 @@ class Dispatcher:
         found = attempt(form, reasons.append) if is_optional else form()
         if isinstance(found, list):
             return found
+        owner = self._registry.owner(operation.name, rule.fn)
+        reason = found or f"the rule {qualified_name(rule.fn)} by {owner} failed: {reasons[0]}"
         self._components.forget(ctx.scope.roll_back(marks[0]))
         self._functions.roll_back(marks[1])
         self._log.roll_back(marks[2])
-        owner = self._registry.owner(operation.name, rule.fn)
-        if found is not None:
-            declined.append((owner, found))
-        else:
-            self._log.declined(operation.name, f"the rule {qualified_name(rule.fn)} by {owner} failed: {reasons[0]}")
+        self._log.declined(operation.name, reason)
         ctx.lowered_by = None
         return None
 
