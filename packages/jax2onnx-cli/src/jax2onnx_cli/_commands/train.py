@@ -31,9 +31,9 @@ def command(
     terminal: Terminal, *, folder: Path, data: Path, batch_size: int, epochs: int, seed: int, checkpoint: Path | None,
     threads: int | None,
 ) -> Result:  # fmt: skip
-    """Train on the examples of a file: a folder that Training.save of jax2onnx-training has written.
+    """Train on the examples of a file.
 
-    Without a checkpoint the trained weights are lost, and only the losses are shown.
+    FOLDER is what `Training.save` of jax2onnx-training has written. Without a checkpoint the trained weights are lost, and only the losses are shown.
     """
     try:
         from jax2onnx_training import open_training, train
