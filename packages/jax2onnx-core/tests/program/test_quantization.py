@@ -176,7 +176,7 @@ def test_a_tolerance_is_a_share(program, x, tolerance):
 
 @pytest.mark.parametrize("mode", ["dynamic_int8", "float16"])
 def test_a_tolerance_is_for_modes_with_a_choice(program, x, mode):
-    with pytest.raises(OptionError, match=f"tolerance is for int4, int8, static_int8, not for {mode}"):
+    with pytest.raises(OptionError, match=f"tolerance is for int4, int8 and static_int8, not for {mode}"):
         program.quantize(mode, tolerance=0.1, calibration=[(x,)])
 
 
