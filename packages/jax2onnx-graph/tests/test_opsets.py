@@ -10,7 +10,7 @@ from jax2onnx_graph.opsets import declare_versions, opset_lines
 from jax2onnx_graph.targets import Target, standard_target
 
 #: Every change of an operator up to this version has been read; a newer one has to be before a target may have it.
-LAST_READ = 26
+LAST_READ = 28
 
 
 def declared(body: str, *, opset: int = 23, target: Target = standard_target, keep_opset: bool = False) -> ir.Model:
