@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import lax
 from jax2onnx_core import Context, Jaxpr, Rules, Value
-from jax2onnx_core.jaxprs import eval_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import eval_jaxpr, is_extended_dtype, is_literal, open_jaxpr
 from jax2onnx_core.lowering.context import Subgraph
 
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
@@ -70,7 +70,12 @@ def _counted_loop(
         return list(init)
     if known is not None and known == 1:
         return list(ctx.inline(body.jaxpr, *consts, *init))
-    scanned = None if known is None else ctx.attempt(lambda: _scanned(ctx, body, consts, init, int(known)), "the scan")
+    has_keys = any(is_extended_dtype(v.aval.dtype) for v in open_jaxpr(body.jaxpr)[0].invars)  # which are words here
+    scanned = (
+        None
+        if known is None or has_keys
+        else ctx.attempt(lambda: _scanned(ctx, body, consts, init, int(known)), "the scan")
+    )
     if scanned is not None:
         return list(ctx.inline(scanned, *consts, *init))
 
