@@ -55,10 +55,10 @@ def to_training(
         raise OptionError(f"optimizer is a transformation of optax, such as optax.adam(1e-3), not {optimizer!r:.80}.")
     apart = take_apart(model, trained, variables)
     lossy, leading = LossFunction(apart, loss), 1 + apart.functional
-    given = Batch.of(loss, leading, batch, {} if key is None else {KEY: key}, options)
+    given = Batch.from_arguments(loss, leading, batch, {} if key is None else {KEY: key}, options)
     changed = changed_variables(lossy, given, key)
     moments = _optimizer_state(optimizer, optimizer_state, apart.parts.parameters)
-    state = NamedTree.of(moments)
+    state = NamedTree.from_tree(moments)
     first = {
         PARAMETERS: apart.first_parameters, OPTIMIZER: state.named(moments),
         VARIABLES: {name: apart.first_variables[name] for name in changed}, KEY: key, STEPS: np.int32(0),
@@ -72,7 +72,11 @@ def to_training(
     if (fn := _evaluation(evaluate, lossy, key, changed)) is not None:
         readers[EVALUATE] = _reader(fn, apart, states, given, options)
     if (fn := infer or (None if apart.is_tree else _called)) is not None:
-        given = given.first(max(1, len(batch) - 1)) if inputs is None else Batch.of(fn, leading, inputs, {}, options)
+        given = (
+            given.first(max(1, len(batch) - 1))
+            if inputs is None
+            else Batch.from_arguments(fn, leading, inputs, {}, options)
+        )
         readers[INFER] = _reader(fn, apart, states, given, options)
     return Training(step, readers, apart, state, changed)
 
@@ -116,7 +120,7 @@ def _optimizer_state(optimizer: Optimizer, given: PyTree, parameters: PyTree) ->
             f"optimizer_state is that of another optimizer, or of another model: it is {jax.tree.structure(given)!s:.200}, but "
             f"optimizer.init makes {jax.tree.structure(wanted)!s:.200}."
         )
-    for name, one, other in zip(NamedTree.of(wanted).names, *map(jax.tree.leaves, (given, wanted)), strict=True):
+    for name, one, other in zip(NamedTree.from_tree(wanted).names, *map(jax.tree.leaves, (given, wanted)), strict=True):
         if (one.shape, one.dtype) != (other.shape, other.dtype):
             raise OptionError(
                 f"optimizer_state is that of another model: its {name} is {one.dtype}{list(one.shape)}, but optimizer.init makes "

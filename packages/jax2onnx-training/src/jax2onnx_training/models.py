@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import AdaptedTraining
 from jax2onnx_core.jax_types import Function, PyTree
-from jax2onnx_core.plugins.adapted import imported_class
+from jax2onnx_core.plugins.adapted import adapter_of, imported_adapters
 from jax2onnx_core.plugins.discovery import needed_plugins
 from jax2onnx_graph.errors import OptionError
 
@@ -38,8 +38,8 @@ class TrainedModel:
     variables: NamedTree = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", NamedTree.of(self.parts.parameters))
-        object.__setattr__(self, "variables", NamedTree.of(self.parts.variables))
+        object.__setattr__(self, "parameters", NamedTree.from_tree(self.parts.parameters))
+        object.__setattr__(self, "variables", NamedTree.from_tree(self.parts.variables))
 
     @property
     def first_parameters(self) -> dict[str, jax.Array]:
@@ -128,15 +128,13 @@ def take_apart(model: object, trained: object, variables: PyTree) -> TrainedMode
 
 def _adapted(model: object, trained: object) -> AdaptedTraining | None:
     """The model as its framework's package takes it apart; None where none does."""
-    for adapter in needed_plugins().registry.adapters:
-        cls = imported_class(adapter.claimed)
-        if cls is None or not (adapter.claims(model) if adapter.claims else isinstance(model, cls)):
-            continue
-        training = adapter.adapt(model).training
-        if (parts := training(trained)) is not None:
-            return parts
-        return None if (parts := training(None)) is None else _narrowed(parts, trained)
-    return None
+    adapter = adapter_of(model, imported_adapters(needed_plugins().registry.adapters))
+    if adapter is None:
+        return None
+    training = adapter.adapt(model).training
+    if (parts := training(trained)) is not None:
+        return parts
+    return None if (parts := training(None)) is None else _narrowed(parts, trained)
 
 
 def _of_tree(tree: PyTree, variables: PyTree) -> AdaptedTraining:

@@ -18,7 +18,7 @@ class NamedTree:
     """The structure of a pytree, with a name for each leaf.
 
     >>> import jax.numpy as jnp
-    >>> tree = NamedTree.of({"hidden": {"bias": jnp.zeros(2)}, "scale": jnp.ones(())})
+    >>> tree = NamedTree.from_tree({"hidden": {"bias": jnp.zeros(2)}, "scale": jnp.ones(())})
     >>> tree.names
     ('hidden.bias', 'scale')
 
@@ -31,7 +31,7 @@ class NamedTree:
     structure: PyTreeDef
 
     @classmethod
-    def of(cls, tree: PyTree) -> Self:
+    def from_tree(cls, tree: PyTree) -> Self:
         """The structure of a pytree."""
         leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
         taken = Names()

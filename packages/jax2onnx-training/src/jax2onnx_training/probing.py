@@ -34,7 +34,7 @@ class Batch:
     types: Sequence[PyTree]
 
     @classmethod
-    def of(
+    def from_arguments(
         cls, fn: Function, leading: int, specifications: Sequence[PyTree], keywords: Mapping[str, object], options: ExportOptions
     ) -> Batch:  # fmt: skip
         """A batch as a user's function takes it.

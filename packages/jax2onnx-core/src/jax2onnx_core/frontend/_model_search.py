@@ -21,7 +21,7 @@ from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend.python_functions import closed_over, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import is_static
-from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, imported_class
+from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, adapter_of, imported_adapters
 from jax2onnx_core.plugins.errors import InputError, Jax2OnnxError, PluginError
 
 __all__ = ["AbsentPaths", "Copies", "ModelSearch"]
@@ -86,7 +86,7 @@ class ModelSearch:
     """
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
-        self._adapters = [(a, cls) for a in adapters for cls in [imported_class(a.claimed)] if cls is not None]
+        self._adapters = imported_adapters(adapters)
         # Functions of these libraries close over what the user gave them, but their globals hold no models.
         self._libraries = {"jax", "jaxlib", "numpy", *(re.split("[.:]", a.claimed, maxsplit=1)[0] for a in adapters)}
         self._makers: dict[int, Maker | None] = {}
@@ -128,7 +128,7 @@ class ModelSearch:
         return self._makers[key]
 
     def _made(self, value: object, name: str, place: str) -> Maker | None:
-        if (adapter := self._adapter(value)) is not None:
+        if (adapter := adapter_of(value, self._adapters)) is not None:
             return self._model(value, _adapted(adapter, value).at(place))
         if isinstance(value, functools.partial):
             return self._partial(value, name)
@@ -147,13 +147,6 @@ class ModelSearch:
             self.containers.add(value, name)
             return self._tree(value, name)
         return self._object(value, name) if self._is_of_the_user(value) else None
-
-    def _adapter(self, value: object) -> Adapter | None:
-        """The adapter that takes `value` for a model object."""
-        for adapter, cls in self._adapters:
-            if adapter.claims(value) if adapter.claims else isinstance(value, cls):
-                return adapter
-        return None
 
     def _is_of_the_user(self, value: object) -> bool:
         """Whether a value is an object with attributes whose class no library defines that we know."""
@@ -184,7 +177,7 @@ class ModelSearch:
             return self._dict_without_order(value, name)
         key = id(value)
         leaves, tree = jax.tree_util.tree_flatten_with_path(
-            value, is_leaf=lambda one: _is_without_order(one) or self._adapter(one) is not None
+            value, is_leaf=lambda one: _is_without_order(one) or adapter_of(one, self._adapters) is not None
         )
         named = {".".join(filter(None, [name, path_name(path)])): leaf for path, leaf in leaves}
         self._name_leaves(key, named)

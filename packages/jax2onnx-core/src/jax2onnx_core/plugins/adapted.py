@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from jax2onnx_core.jax_types import PyTree
 
-__all__ = ["Adapted", "AdaptedStates", "AdaptedTraining", "Adapter", "entry_of", "imported_class"]
+__all__ = [
+    "Adapted",
+    "AdaptedStates",
+    "AdaptedTraining",
+    "Adapter",
+    "adapter_of",
+    "entry_of",
+    "imported_adapters",
+    "imported_class",
+]
 
 T = TypeVar("T")
 
@@ -122,6 +131,19 @@ class Adapter:
     adapt: Callable[[Any], Adapted]
     owner: str
     claims: Callable[[Any], bool] | None = None
+
+
+def imported_adapters(adapters: Iterable[Adapter]) -> list[tuple[Adapter, type]]:
+    """Those adapters whose libraries have been imported, each with the class that it claims."""
+    return [(adapter, cls) for adapter in adapters if (cls := imported_class(adapter.claimed)) is not None]
+
+
+def adapter_of(value: object, adapters: Iterable[tuple[Adapter, type]]) -> Adapter | None:
+    """The first of these adapters that takes `value` for a model object."""
+    for adapter, cls in adapters:
+        if adapter.claims(value) if adapter.claims else isinstance(value, cls):
+            return adapter
+    return None
 
 
 def entry_of(value: object, key: str) -> object:
