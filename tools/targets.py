@@ -33,7 +33,7 @@ from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.limitations import Limitation
-from jax2onnx_graph.targets import find_target, standard_target
+from jax2onnx_graph.targets import standard_target
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_runtime.runtimes import LoadedModel, find_runtime, reference_runtime
 from jax2onnx_testing.variants import Variant
@@ -75,7 +75,7 @@ def loader(runtime: Runtime) -> Load:
     if runtime.target == standard_target.name:
         return reference_runtime.load
     registry = installed_plugins().registry
-    return find_runtime(registry.runtimes, find_target(registry.targets, runtime.target)).load
+    return registry.runtime_of(runtime.target)[1].load
 
 
 def exported(model: Any, target: str | None = None) -> OnnxProgram:

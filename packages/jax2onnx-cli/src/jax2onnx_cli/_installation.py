@@ -106,9 +106,6 @@ def missing_suppliers(suppliers: Mapping[str, str], installed: Mapping[str, str]
 def runtime_of(target: str | None) -> tuple[str, Runtime]:
     """The target of this name, by default the installed one, and what runs its models."""
     from jax2onnx_core.plugins.discovery import installed_plugins
-    from jax2onnx_graph.targets import find_target
-    from jax2onnx_runtime.runtimes import find_runtime
 
-    registry = installed_plugins().registry
-    found = find_target(registry.targets, target)
-    return found.name, find_runtime(registry.runtimes, found)
+    found, runtime = installed_plugins().registry.runtime_of(target)
+    return found.name, runtime

@@ -10,7 +10,7 @@ from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_graph.errors import ConversionError, OptionError, TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.targets import find_target, standard_target
-from jax2onnx_runtime.runtimes import LoadedModel, Runtime, find_runtime
+from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 
@@ -24,10 +24,9 @@ def runtime_of(target: str | None) -> Runtime:
       OptionError: there is no such target.
       CheckFailedError: no runtime of the target is installed.
     """
-    registry = installed_plugins().registry
-    found = find_target(registry.targets, target)
+    found, runtime = installed_plugins().registry.runtime_of(target)
     try:
-        return find_runtime(registry.runtimes, found).installed()
+        return runtime.installed()
     except TargetError as error:
         raise CheckFailedError(f"The tests need the runtime of the target {found.name!r}: {error}") from error
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from jax2onnx_cli._exporting import read_numbers
+from jax2onnx_cli._installation import runtime_of
 from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
 
 if TYPE_CHECKING:
     from jax2onnx_generation.loop.requests import Prompt
-    from jax2onnx_runtime.runtimes import Runtime
 
 __all__ = ["command"]
 
@@ -78,7 +78,7 @@ def command(
     with terminal.working(f"writing with {file}"):
         generator = open_decoder(
             file,
-            _runtime(target),
+            runtime_of(target)[1].installed(),
             sizes=read_numbers("--sizes", sizes),
             limits=read_numbers("--limits", limits),
             roles=known,
@@ -119,12 +119,3 @@ def _roles(texts: Sequence[str]) -> dict[str, str | None]:
             )
         found[role.strip()] = name.strip() or None
     return found
-
-
-def _runtime(target: str | None) -> Runtime:
-    from jax2onnx_core.plugins.discovery import installed_plugins
-    from jax2onnx_graph.targets import find_target
-    from jax2onnx_runtime.runtimes import find_runtime
-
-    registry = installed_plugins().registry
-    return find_runtime(registry.runtimes, find_target(registry.targets, target)).installed()

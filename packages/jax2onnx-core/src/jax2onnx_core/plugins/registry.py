@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jax2onnx_graph.passes import ContributedPass, structural_passes
-from jax2onnx_graph.targets import PassFactory, Target, standard_target
-from jax2onnx_runtime.runtimes import Runtime, reference_runtime
+from jax2onnx_graph.targets import PassFactory, Target, find_target, standard_target
+from jax2onnx_runtime.runtimes import Runtime, find_runtime, reference_runtime
 from onnx_ir.passes import PassBase
 
 from jax2onnx_core.jax_types import Function
@@ -196,6 +196,15 @@ class Registry:
         for target in sorted(runtime.targets):
             self._claim(f"runtime of the target {target}", override=False)
             self.runtimes[target] = runtime
+
+    def runtime_of(self, name: str | None) -> tuple[Target, Runtime]:
+        """The target called `name`, for None the default one, and what runs its models, installed or not.
+
+        Raises:
+          OptionError: there is no such target.
+        """
+        target = find_target(self.targets, name)
+        return target, find_runtime(self.runtimes, target)
 
     def operations(self) -> Iterator[str]:
         """Every primitive and composite name that something is declared for, sorted."""

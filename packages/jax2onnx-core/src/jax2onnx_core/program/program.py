@@ -12,11 +12,11 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.labels import check_labels
 from jax2onnx_graph.metadata import SymbolInfo
 from jax2onnx_graph.options import check_count, check_mapping, check_tolerance
-from jax2onnx_graph.targets import Target, find_target
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.weights.absent import WeightType
 from jax2onnx_graph.weights.binding import GivenWeights
 from jax2onnx_runtime.program import Program, Reporter
-from jax2onnx_runtime.runtimes import Runtime, find_runtime
+from jax2onnx_runtime.runtimes import Runtime
 from jax2onnx_runtime.sizes import Ranges, Sizes, SymbolSpace
 from jax2onnx_runtime.steps import WeightsGiven
 from jax2onnx_runtime.verification import ExpectedRun, Run
@@ -239,9 +239,8 @@ class OnnxProgram(Program):
     def _runtime_of(self, name: str) -> tuple[Target, Runtime]:
         from jax2onnx_core.plugins.discovery import installed_plugins
 
-        registry = installed_plugins().registry
-        target = find_target(registry.targets, name)
-        return target, find_runtime(registry.runtimes, target).installed()
+        target, runtime = installed_plugins().registry.runtime_of(name)
+        return target, runtime.installed()
 
     def _bisected(
         self, run: Run, target: Target, runtime: Runtime, rtol: float | None, atol: float | None
