@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import onnx_ir as ir
-from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.mixed_bits import FULL_PRECISION, MixedBits, WeightBits
 from jax2onnx_runtime.quantization import Quantization
 
-from jax2onnx_onnxruntime._quantization.noise import Noise
+from jax2onnx_onnxruntime._quantization.noise import Noise, fewest_steps, too_much
 from jax2onnx_onnxruntime._quantization.selection import CONVOLUTIONS
 
 __all__ = ["chosen_products", "weights_of"]
@@ -49,31 +48,30 @@ def chosen_products(
       OptionError: even one product in integers is too much.
     """
     assert request.tolerance is not None, "it is asked for a tolerance alone"
+    tolerance = request.tolerance
     noise, weights = Noise(model, request.calibration or ()), weights_of(model, excluded)
     result = make(frozenset())
     uniform = found = noise.of_model(result)
     kept, alone = 0, dict[str, float]()
     order = list(weights)
-    if uniform > request.tolerance:
+    if uniform > tolerance:
         alone = {name: noise.of_model(make(frozenset(weights) - {name})) for name in steps("choose products", order)}
         order.sort(key=lambda name: -alone[name])
-        low, kept = 0, len(order)  # too much noise; none at all
-        while kept - low > 1:
-            middle = (low + kept) // 2
-            tried = make(frozenset(order[:middle]))
-            share = noise.of_model(tried)
-            if share <= request.tolerance:
-                kept, result, found = middle, tried, share
-            else:
-                low = middle
+
+        def share(count: int) -> float:
+            nonlocal result, found
+            tried = make(frozenset(order[:count]))
+            noisy = noise.of_model(tried)
+            if noisy <= tolerance:  # the last one that is within it is the one that is sought
+                result, found = tried, noisy
+            return noisy
+
+        kept = fewest_steps(share, len(order), tolerance)
         if kept == len(order):
-            raise OptionError(
-                f"No product can be in integers with a tolerance of {request.tolerance:g}: the least noise is "
-                f"{min(alone.values()):.2g}. Give a higher tolerance, or another mode."
-            )
+            raise too_much("product can be in integers", tolerance, min(alone.values()))
     entries = [_entry(weights[name], i < kept, alone.get(name)) for i, name in enumerate(order)]
     smallest = sum(_bytes(weight) for weight in weights.values()) // 4
-    return result, MixedBits(request.tolerance, uniform, found, smallest, entries)
+    return result, MixedBits(tolerance, uniform, found, smallest, entries)
 
 
 def _entry(weight: ir.Value, is_kept: bool, alone: float | None) -> WeightBits:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
-from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
@@ -22,7 +21,7 @@ from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.mixed_bits import FULL_PRECISION, MixedBits, WeightBits
 from jax2onnx_runtime.quantization import Quantization
 
-from jax2onnx_onnxruntime._quantization.noise import Noise
+from jax2onnx_onnxruntime._quantization.noise import Noise, fewest_steps, too_much
 from jax2onnx_onnxruntime._quantization.weights import BlockedWeights, quantisable_weight, requested_bits
 from jax2onnx_onnxruntime.loading import OrtModel, load
 
@@ -70,7 +69,8 @@ def chosen_bits(
         alone = {(i, bits): noise.worst_share(_with(full, i, bits)) for i, bits in steps("choose bits", places)}
         for chosen in _cheapest(noise.worst_share, _upgrades(alone, sizes, levels), fewest, request.tolerance):
             if chosen == full:
-                raise _too_much(levels, request.tolerance, min(alone.values()))
+                fewer = " or ".join(map(str, levels[:-1]))
+                raise too_much(f"weight can be in {fewer} bits", request.tolerance, min(alone.values()))
             result, found = made(chosen)
             if found <= request.tolerance:
                 break
@@ -81,13 +81,6 @@ def chosen_bits(
     entries.sort(key=lambda entry: -max(entry.noise.values(), default=0.0))
     smallest = sum(sizes[i, levels[0]] for i in range(len(weights)))
     return result, MixedBits(request.tolerance, uniform, found, smallest, entries)
-
-
-def _too_much(levels: Sequence[int], tolerance: float, least: float) -> OptionError:
-    return OptionError(
-        f"No weight can be in {' or '.join(map(str, levels[:-1]))} bits with a tolerance of {tolerance:g}: the least noise is "
-        f"{least:.2g}. Give a higher tolerance, or another mode."
-    )
 
 
 def _weights(model: ir.Model, excluded: frozenset[str]) -> list[ir.Value]:
@@ -145,11 +138,7 @@ def _cheapest(
     settings = [fewest]
     for upgrade in upgrades:
         settings.append(_with(settings[-1], upgrade.place, upgrade.bits))
-    low, high = 0, len(settings) - 1  # too much noise; none at all
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if noise(settings[middle]) <= tolerance else (middle, high)
-    return settings[high:]
+    return settings[fewest_steps(lambda steps: noise(settings[steps]), len(settings) - 1, tolerance) :]
 
 
 # The measurement.

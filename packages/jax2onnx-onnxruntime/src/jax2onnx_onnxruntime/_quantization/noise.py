@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
@@ -11,7 +11,7 @@ from jax2onnx_runtime.accuracy import accuracy
 
 from jax2onnx_onnxruntime.loading import OrtModel, load
 
-__all__ = ["Noise"]
+__all__ = ["Noise", "fewest_steps", "too_much"]
 
 
 class Noise:
@@ -49,3 +49,25 @@ class Noise:
 
     def _outputs(self, run: OrtModel, more: Mapping[str, Array] | None = None) -> list[list[Array]]:
         return [run({**feeds, **(more or {})}) for feeds in self._runs]
+
+
+def fewest_steps(share: Callable[[int], float], most: int, tolerance: float) -> int:
+    """After how many steps, each of which leaves less noise, the share of noise is within a tolerance, found by halving.
+
+    Args:
+      share: the share of noise after so many steps, between none, which leave too much, and the most.
+      most: after so many steps there is no noise.
+      tolerance: the largest share.
+    """
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if share(middle) <= tolerance else (middle, high)
+    return high
+
+
+def too_much(what: str, tolerance: float, least: float) -> OptionError:
+    """The error where a tolerance allows nothing in fewer bits; `what` is what cannot be in them."""
+    return OptionError(
+        f"No {what} with a tolerance of {tolerance:g}: the least noise is {least:.2g}. Give a higher tolerance, or another mode."
+    )
