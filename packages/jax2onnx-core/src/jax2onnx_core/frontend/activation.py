@@ -16,7 +16,7 @@ import jax
 from jax2onnx_graph.optional_forms import are_failures_raised
 
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
-from jax2onnx_core.frontend.claims import JaxFunctions, claim_of
+from jax2onnx_core.frontend.claims import Claim, JaxFunctions, claim_of
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
 from jax2onnx_core.frontend.sizes import tracing_sizes
 from jax2onnx_core.jax_types import PyTree
@@ -206,19 +206,12 @@ class _Patch:
         if spec.recovers:
             return self._recovered(spec, args, kwargs)
         claim = claim_of(spec.claimed, self.function, spec.fn, _own_code)
-        # The function of a composite of a plain function says most quickly that a call is not its own.
-        call = self._claimed(spec, args, kwargs) if claim.owner is None else None
-        if call is None and claim.owner is None:
-            return self.original(*args, **kwargs)
-        change = claim.change(args) or (window.jax.change() if window.jax else None)
-        if claim.owner is not None or change is not None:
-            call = None if change else self._claimed(spec, args, kwargs)
-        if isinstance(call, Replacement):
-            return call.value
-        change = change or (claim.change_of_parts(args) if call is not None else None)
+        call, change = self._answer(spec, claim, window, args, kwargs)
         if change is not None:
             window.declined.append((spec.name, change))
-        if call is None or change is not None:
+        if isinstance(call, Replacement):
+            return call.value
+        if call is None:
             return self.original(*args, **kwargs)
 
         def traced_original() -> PyTree:
@@ -232,6 +225,23 @@ class _Patch:
             keep_under_vmap=spec.keep_under_vmap,
             traced=window.traced.setdefault(spec.claimed, {}),
         )
+
+    def _answer(
+        self, spec: CompositeSpec, claim: Claim, window: _Window, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> tuple[Call | Replacement | None, str | None]:
+        """The operation or value in the place of a call, None for the call as it is; and what was changed, if that is why."""
+        is_plain = claim.owner is None
+        # The composite of a plain function says more quickly than the claim that a call is not its own.
+        call = self._claimed(spec, args, kwargs) if is_plain else None
+        if is_plain and call is None:
+            return None, None
+        change = claim.change(args) or (window.jax.change() if window.jax else None)
+        if change is not None:
+            return None, change
+        if not is_plain:
+            call = self._claimed(spec, args, kwargs)
+        change = claim.change_of_parts(args) if isinstance(call, Call) else None
+        return (None if change is not None else call), change
 
     def _recovered(self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
         """The result of the function, or where it raises TypeError that of the composite's function."""
