@@ -15,8 +15,6 @@ from jax2onnx_graph.facts.operators import ValueUse, value_use
 from jax2onnx_graph.legalise.kernels import KernelTable
 from jax2onnx_graph.legalise.legalisation import Legalisation
 
-from jax2onnx_qnn._rewrites import REWRITES
-
 __all__ = ["legalisation", "measured_version", "supports"]
 
 
@@ -33,9 +31,9 @@ def measured_version() -> str:
 
 @functools.cache
 def legalisation() -> Legalisation:
-    """The kernels, and the decompositions by which the NPU computes other operators."""
+    """The kernels of the NPU, to whose element types operators are brought."""
     kernels = {key: _by_bits(key, opsets) for key, opsets in json.loads(_table())["kernels"].items()}
-    return Legalisation(KernelTable(kernels), REWRITES)
+    return Legalisation(KernelTable(kernels))
 
 
 def _by_bits(key: str, opsets: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:

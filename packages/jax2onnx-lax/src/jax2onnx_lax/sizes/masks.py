@@ -45,13 +45,18 @@ def mask_positions(mask: jax.Array, operation: str) -> tuple[jax.Array, ...]:
     return once(mask, "positions", lambda: jnp.nonzero(mask))
 
 
-@composites.call("jax.numpy:nonzero", name="jax.numpy.nonzero", is_required=True)
-def nonzero(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Call | None:
+def _selection(a: jax.Array, size: int | None, operation: str) -> Call | None:
+    """The call that gives the positions of what is not zero in an array, in as many rows as there are."""
     if not is_from_data(a) or not a.ndim or size is not None:
         return None
     mask = _mask_of(a)
-    count = mask_size(mask, "nonzero")
+    count = mask_size(mask, operation)
     return Call(mask).with_arguments(lambda: ((mask,), {"size": count}))
+
+
+@composites.call("jax.numpy:nonzero", name="jax.numpy.nonzero", is_required=True)
+def nonzero(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Call | None:
+    return _selection(a, size, "nonzero")
 
 
 @rules.lower("jax.numpy.nonzero")
@@ -67,11 +72,7 @@ def lower_nonzero(ctx: Context, mask: Value) -> list[Value]:
 
 @composites.call("jax.numpy:argwhere", name="jax.numpy.argwhere", is_required=True)
 def argwhere(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Call | None:
-    if not is_from_data(a) or not a.ndim or size is not None:
-        return None
-    mask = _mask_of(a)
-    count = mask_size(mask, "argwhere")
-    return Call(mask).with_arguments(lambda: ((mask,), {"size": count}))
+    return _selection(a, size, "argwhere")
 
 
 @rules.lower("jax.numpy.argwhere")
