@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LESS_ONE",
+    "NO_LINE",
     "ShapedArray",
     "Undecided",
     "abstract_results",
@@ -579,6 +580,10 @@ def user_frame(source_info: _source_info.SourceInfo) -> str | None:
     raw = source_info.traceback.raw_frames() if source_info.traceback else ((), ())
     inside = itertools.takewhile(lambda frame: frame.file_name != _EXPORT, map(_source_info.raw_frame_to_frame, *raw))
     return user_line((f.file_name, f.start_line, f.function_name) for f in inside if is_user_file(f.file_name))
+
+
+#: Stands for the user's line where there is none.
+NO_LINE = "an unknown line"
 
 
 def current_frame() -> str | None:

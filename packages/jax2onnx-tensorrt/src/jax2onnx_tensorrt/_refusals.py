@@ -65,7 +65,7 @@ def problems(model: ir.Model, version: str) -> Iterator[str]:
 
 
 def _of_node(node: ir.Node, opset: int, version: str) -> Iterator[str]:
-    """What the table does not have of a node."""
+    """The problems of a node: what the table does not have of it."""
     if node.domain:
         yield f"{node.domain}.{node.op_type}, an operator that is not of the standard"
         return

@@ -33,7 +33,8 @@ def command(
 ) -> Result:  # fmt: skip
     """Train on the examples of a file.
 
-    FOLDER is what `Training.save` of jax2onnx-training has written. Without a checkpoint the trained weights are lost, and only the losses are shown.
+    FOLDER is what `Training.save` of jax2onnx-training has written. Without a checkpoint the trained weights are lost, and only
+    the losses are shown.
     """
     try:
         from jax2onnx_training import open_training, train

@@ -25,4 +25,4 @@ def _lines(jaxpr: Jaxpr) -> Iterator[str]:
             for body in bodies:
                 yield from _lines(body)
         elif _compat.prints(eqn.effects):
-            yield _compat.user_frame(eqn.source_info) or "an unknown line"
+            yield _compat.user_frame(eqn.source_info) or _compat.NO_LINE

@@ -142,7 +142,7 @@ def has_size_from_data(dim: Dim) -> bool:
 
 
 def once(x: jax.Array, what: str, make: Callable[[], _Made]) -> _Made:
-    """What is computed from an array, in the trace that made the array, and but once for arrays that were computed in the same way.
+    """The result of a computation on an array, made in the trace of the array, and but once for arrays that were computed in the same way.
 
     Args:
       x: the array.
@@ -190,7 +190,7 @@ def size_of(
 
 def new_size(operation: str, most: Dim | None = None, least: int = 0) -> Dim:
     """A new dimension, of which `solve_size` says what it is."""
-    source = f"{operation} at {_compat.current_frame() or 'an unknown line'}"
+    source = f"{operation} at {_compat.current_frame() or _compat.NO_LINE}"
     known = _thread.known
     trace = _current()
     trace.made()
@@ -258,7 +258,7 @@ def check_questions(questions: Mapping[tuple[Dim, ...], str], symbols: Symbols) 
 
 
 def advice_on_sizes(error: Exception, symbols: Symbols) -> str | None:
-    """What JAX's error about shapes means, if sizes from data are in it."""
+    """The meaning of JAX's error about shapes, if sizes from data are in it."""
     text = str(error)
     found = [size for size in symbols.from_data.values() if size.traced in text]
     if not found:

@@ -26,7 +26,7 @@ class Findings:
         self._numbers: dict[Hashable, int] = {}
 
     def once(self, find: Callable[[], _Found], name: str, given: object) -> _Found:
-        """What `find` returns, or why it declines, from the first call with this name and equal values `given`."""
+        """The result of `find`, or why it declines, from the first call with this name and equal values `given`."""
         key = name, fingerprint(given, self._number), _compat.trace_context()
         if key not in self._found:
             try:

@@ -63,7 +63,7 @@ class Scope:
         return self._dims
 
     def dims_for(self, dims: Sequence[Dim]) -> DimLowerer:
-        """What computes these dimensions, after all sizes from data that they have."""
+        """The lowerer of these dimensions, which computes them after all sizes from data that they have."""
         names = self.state.notation.from_data(dims)
         found = self._size(names) if names else None
         return self.dims if found is None else found.dims

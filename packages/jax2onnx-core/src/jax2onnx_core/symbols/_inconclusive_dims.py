@@ -61,7 +61,7 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
 
 
 def _of_data(question: str, source: str, place: str) -> str:
-    """What to write where Python asks for a size that depends on data."""
+    """The advice where Python asks for a size that depends on data."""
     return (
         f"Here the program needs the number behind a size that depends on data: {question.rstrip('.')}, at {place}. It is the size of {source}, "
         "which only a run of the model knows, so Python's if, range, len and int cannot take it. jax.lax.cond chooses between computations by "

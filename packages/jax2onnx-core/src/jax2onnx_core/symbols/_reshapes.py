@@ -20,7 +20,6 @@ __all__ = ["fitting_reshapes"]
 
 _SIZES = (*range(33), 48, 60, 64, 96, 120, 128, 240, 256, 720, 5040)
 _DRAWS = 2000
-_NO_PLACE = "an unknown line"
 
 
 def fitting_reshapes(jaxpr: Jaxpr, symbols: Symbols) -> dict[str, str]:
@@ -72,7 +71,7 @@ def _reshapes(jaxpr: Jaxpr) -> dict[tuple[Dims, Dims], Sequence[Equation]]:
 def _line(equations: Sequence[Equation]) -> str:
     """The user's line of the last of some equations; that of the call around it where it has none."""
     lines = (_compat.user_frame(eqn.source_info) for eqn in reversed(equations))
-    return next(filter(None, lines), _NO_PLACE)
+    return next(filter(None, lines), _compat.NO_LINE)
 
 
 def _seem_equal(left: Dim, right: Dim, symbols: Symbols) -> bool:

@@ -24,7 +24,6 @@ Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
 _AT_LEAST_ZERO = re.compile(r"^\s*(?:([A-Za-z_]\w*)\s*>=\s*0|0\s*<=\s*([A-Za-z_]\w*))\s*$")
 _COMPARISON = re.compile(r"(==|>=|<=|!=)")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_SHIFT = _compat.LESS_ONE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +61,7 @@ class DataSize:
     source: str
 
     def constraints(self) -> list[str]:
-        """What JAX is told of the symbol."""
+        """The constraints on the symbol that JAX is told."""
         least = [f"{self.dim} >= {self.least}"] if self.least > 1 else []
         return least if self.most is None else [*least, f"{self.dim} <= {self.most}"]
 
@@ -125,7 +124,7 @@ class Symbols:
         taken = {*self.known, *self.zero, *(size.name for size in self.from_data.values()), *OPERATIONS}
         taken |= {found for c in self.constraints for found in self.names([c.left, c.right])}
         label = next(label for label in _numbered(name) if label not in taken)
-        traced = label if least else f"{label}{_SHIFT}"
+        traced = label if least else f"{label}{_compat.LESS_ONE}"
         if not least:
             self.zero.add(label)
         dim = self._parse(label if least else f"{traced} - 1", self.scope)
@@ -204,7 +203,7 @@ class Symbols:
         """The expression over the traced symbols of `scope`."""
         if not _compat.is_symbolic_dim(dim):
             return dim
-        env = {name: self._parse(f"{name}{_SHIFT} - 1" if name in self.zero else name, scope)
+        env = {name: self._parse(f"{name}{_compat.LESS_ONE} - 1" if name in self.zero else name, scope)
                for name in _compat.symbols_of(dim)}  # fmt: skip
         return _compat.substitute(dim, env)
 
@@ -241,7 +240,7 @@ class Symbols:
             plain = _compat.substitute(dim, env)
             # JAX simplifies for symbols from 1 on, so that max(S, 1) would be S.
             exact = self._shifted(plain, self.scope) == dim
-            self._labels[dim] = str(plain) if exact else re.sub(rf"(\w+){_SHIFT}", r"(\1 + 1)", str(dim))
+            self._labels[dim] = str(plain) if exact else re.sub(rf"(\w+){_compat.LESS_ONE}", r"(\1 + 1)", str(dim))
         return self._labels[dim]
 
     def shown(self, text: str) -> tuple[str, set[str]]:
@@ -254,11 +253,11 @@ class Symbols:
 
     def traced_values(self, values: Mapping[str, int]) -> dict[str, int]:
         """The user's symbol values as values of the traced symbols."""
-        return {f"{n}{_SHIFT}" if n in self.zero else n: v + (n in self.zero) for n, v in values.items()}
+        return {f"{n}{_compat.LESS_ONE}" if n in self.zero else n: v + (n in self.zero) for n, v in values.items()}
 
     def user_values(self, values: Mapping[str, int]) -> dict[str, int]:
         """The inverse of `traced_values`."""
-        return {n.removesuffix(_SHIFT): v - n.endswith(_SHIFT) for n, v in values.items()}
+        return {n.removesuffix(_compat.LESS_ONE): v - n.endswith(_compat.LESS_ONE) for n, v in values.items()}
 
     def minimum(self, name: str) -> int:
         return 0 if name in self.zero else 1
@@ -268,7 +267,7 @@ class Symbols:
         found: set[str] = set()
         for dim in dims:
             if _compat.is_symbolic_dim(dim):
-                found |= {n.removesuffix(_SHIFT) for n in _compat.symbols_of(dim)}
+                found |= {n.removesuffix(_compat.LESS_ONE) for n in _compat.symbols_of(dim)}
         return sorted(found)
 
     def check_constraints(self, values: Mapping[str, int]) -> None:
@@ -309,7 +308,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _unshifted(name: str) -> str:
-    return f"{name.removesuffix(_SHIFT)} + 1" if name.endswith(_SHIFT) else name
+    return f"{name.removesuffix(_compat.LESS_ONE)} + 1" if name.endswith(_compat.LESS_ONE) else name
 
 
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:

@@ -155,7 +155,7 @@ class SumSolution:
 
 
 def _updates(form: AffineUpdate, dtype: np.dtype, length: Dim) -> jax.Array:
-    """What the steps add to a state, `[length, ...]`."""
+    """The addends of a state in all steps, `[length, ...]`."""
     if not form.update:
         return jnp.zeros((length, *form.shape), dtype)
     found: BatchedArray = Value(form.shape, dtype, terms=form.update).array()

@@ -15,7 +15,7 @@ __all__ = ["parted"]
 
 
 def parted(jaxpr: Jaxpr) -> tuple[Jaxpr, Jaxpr] | None:
-    """What computes the last result, and what else computes the others; None where the last result takes a loop.
+    """The part that computes the last result, and the rest, which computes the others; None where the last result takes a loop.
 
     The results of the first part are what the second one reads of it, then the last result; the operands of the second part are those
     of the jaxpr, then what it reads.
