@@ -358,7 +358,13 @@ def _(x):
     return _halves(x, *(each[:, None].astype(x.dtype) for each in _cos_sin(x.shape[1], 4)))
 
 
-@_layer("by a roll", _Q, reason=_OTHER_ELEMENT)
+@_layer("by a roll", _Q, rotations=1)
 def _(x):
     cos, sin = (jnp.concatenate([each, each], -1)[:, None] for each in _cos_sin(x.shape[1], 4))
     return x * cos + jnp.roll(x, 4, -1) * jnp.repeat(jnp.array([-1.0, 1.0]), 4) * sin
+
+
+@_layer("by a roll to the wrong elements", _Q, reason=_OTHER_ELEMENT)
+def _(x):
+    cos, sin = (jnp.concatenate([each, each], -1)[:, None] for each in _cos_sin(x.shape[1], 4))
+    return x * cos + jnp.roll(x, 2, -1) * jnp.repeat(jnp.array([-1.0, 1.0]), 4) * sin

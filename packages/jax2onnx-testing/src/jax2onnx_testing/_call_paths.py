@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax2onnx_core import Replacement
 from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.frontend.python_functions import function_behind
@@ -45,7 +46,8 @@ def _dataclass_field(fn: Function) -> Function:
     return lambda *args: layer.act(*args)
 
 
-#: Name of a way → a function that makes, from a function, one that calls it by a reference taken before.
+#: Name of a way → a function that makes, from a function, one that calls it by a reference taken before. Axes are
+#: added by `lax.expand_dims`, since indexing may be what is claimed.
 CALL_PATHS: Mapping[str, Callable[[Function], Function]] = {
     "alias": _module_alias,
     "attribute": lambda fn: types.SimpleNamespace(act=fn).act,
@@ -56,9 +58,11 @@ CALL_PATHS: Mapping[str, Callable[[Function], Function]] = {
     "default argument": _default_argument,
     "dataclass field": _dataclass_field,
     "argument of jit": jax.jit,
-    "argument of vmap": lambda fn: lambda *args: jax.vmap(fn)(*(arg[None] for arg in args)),
+    "argument of vmap": lambda fn: lambda *args: jax.vmap(fn)(*(lax.expand_dims(a, (0,)) for a in args)),
     "argument of checkpoint": lambda fn: jax.checkpoint(fn),
-    "body of scan": lambda fn: lambda *args: jax.lax.scan(lambda _, xs: (None, fn(*xs)), None, [a[None] for a in args]),
+    "body of scan": lambda fn: (
+        lambda *args: lax.scan(lambda _, xs: (None, fn(*xs)), None, [lax.expand_dims(a, (0,)) for a in args])
+    ),
 }
 
 
@@ -84,10 +88,11 @@ def check_reached(spec: CompositeSpec) -> None:
     if owner is not None:
         held, operands = functools.partial(held, object.__new__(owner)), operands[1:]
     seen: list[CompositeSpec] = []
+    answer = jnp.zeros(())  # Made here, since `record` may stand in for `jnp.zeros`.
 
     def record(*args: PyTree, **kwargs: PyTree) -> Replacement:
         seen.append(spec)
-        return Replacement(jnp.zeros(()))
+        return Replacement(answer)
 
     missed = []
     for way, make in CALL_PATHS.items():

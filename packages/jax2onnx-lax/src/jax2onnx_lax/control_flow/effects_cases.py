@@ -111,6 +111,9 @@ def _constrained(x: jax.Array) -> jax.Array:
     return lax.with_sharding_constraint(jnp.sin(x), SingleDeviceSharding(jax.devices()[0]))
 
 
+#: What the loop only adds up is summed without it.
+_MUTATED = at_most(12, Scan=1, CumSum=1)
+
 cases = [
     Case("name", lambda x: checkpoint_name(jnp.sin(x), "saved"), [("N", 3)], covers=("name",), expect="Sin"),
     Case("stop_gradient", jax.vmap(lambda x: lax.stop_gradient(jnp.sin(x))), [("N", 3)], covers=("stop_gradient",),
@@ -125,8 +128,8 @@ cases = [
          expect=at_most(20)),
     Case("ppermute_without_a_sender", _on_mesh(lambda x: lax.ppermute(x, "i", []), _ROWS, _ROWS), [(4, 3)],
          covers=("ppermute",), values="special", expect="Expand"),
-    Case("references", _mutating, [(4, 3)], expect="Slice -> Concat -> Scan"),
-    Case("references_in_jit", jax.jit(_mutating), [(4, 3)], expect="Slice -> Concat -> Scan"),
+    Case("references", _mutating, [(4, 3)], expect=_MUTATED),
+    Case("references_in_jit", jax.jit(_mutating), [(4, 3)], expect=_MUTATED),
     Case("collectives_invariant", _on_mesh(_invariant, _ROWS, (_WHOLE, _WHOLE, _ROWS), varying=True), [(4, 3)],
          covers=("psum_invariant", "all_gather_invariant", "pvary"), expect=["Reshape", "Add", "Identity"],
          declines="no axis of the operand"),
