@@ -431,3 +431,69 @@ def rows_chosen_by_haiku():
     model = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([8, 2])(x)))
     variables = model.init(jax.random.key(0), jnp.ones((1, 4)))
     return lambda x: model.apply(variables, x[x[:, 0] > 0])
+
+
+# -- what no model can be -------------------------------------------------------------------
+
+
+@program(("N",), refusal="jax.lax.cond chooses between computations")
+def question_to_a_size():
+    def fn(x):
+        kept = x[x > 0]
+        return kept.mean() if kept.shape[0] > 3 else x.mean()
+
+    return fn
+
+
+@program(("N",), refusal="whether mask == 0")
+def truth_of_a_size():
+    def fn(x):
+        kept = x[x > 0]
+        return kept.sum() if kept.shape[0] else x.sum()
+
+    return fn
+
+
+@program(("N",), refusal="jax.lax.fori_loop counts to it")
+def length_of_a_selection():
+    return lambda x: jnp.zeros(len(x[x > 0]))
+
+
+@program(("N",), NUMBER, refusal="jax.lax.fori_loop counts to such a number")
+def loop_of_python():
+    return lambda x, n: sum(x * i for i in range(n))
+
+
+@program(("N",), refusal="one shape in all iterations")
+def carry_that_shrinks():
+    return lambda x: lax.while_loop(lambda y: y.shape[0] + y.sum() > 3, lambda y: y[y > 0], x)
+
+
+@program(("B", "T"), refusal="another one in each iteration of a scan")
+def rows_of_different_lengths():
+    return lambda x: lax.map(lambda row: row[row > 0], x)
+
+
+@program(("B", "T"), refusal="another one for each example of a jax.vmap")
+def examples_of_different_sizes():
+    return jax.vmap(lambda row: jnp.unique(row))
+
+
+@program(("N",), ("N",), refusal="Sizes of different operations may differ")
+def sizes_that_meet():
+    return lambda x, y: x[x > 0] + y[y > 0]
+
+
+@program(("N",), refusal="size(at_least=1)")
+def greatest_of_none():
+    return lambda x: x[x > 0].max()
+
+
+@program(NUMBER, refusal="An array has no numbers while a function is traced")
+def order_at_random():
+    return lambda n: jax.random.permutation(jax.random.key(1), n)
+
+
+@program((("N",), np.int32), refusal="jax.lax.fori_loop counts to it")
+def as_many_parts_as_there_are():
+    return lambda places: jnp.split(jnp.arange(9), jnp.unique(places))
