@@ -14,8 +14,9 @@ from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJa
 from jax2onnx_core.symbols._specialize import specialized_aval, specialized_equation
 from jax2onnx_core.symbols.symbols import Symbols
 
-__all__ = ["evaluate"]
+__all__ = ["Visit", "evaluate"]
 
+#: Called for each lowered equation with its results.
 Visit = Callable[[LoweredEquation, Sequence[jax.Array]], None]
 
 

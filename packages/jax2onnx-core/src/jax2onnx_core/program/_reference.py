@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jax2onnx_runtime.benchmarks import Contender
     from jax2onnx_runtime.bisection import Intermediate
 
+    from jax2onnx_core.lowering._evaluation import Visit
     from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJaxpr
 
 __all__ = ["ReferenceFunction"]
@@ -88,7 +90,24 @@ class ReferenceFunction:
         if compiles:
             function = jax.jit(function).lower(*args, **kwargs).compile()
         call = functools.partial(function, *args, **kwargs)
-        return functools.partial(_without_jit, call, self.interface.x64) if self._has_sizes_from_data else call
+        return functools.partial(self._without_jit, run, given, call) if self._has_sizes_from_data else call
+
+    def _without_jit(self, run: Run, given: GivenWeights | None, call: Callable[[], PyTree]) -> PyTree:
+        """The result of a function with sizes from data, which JAX does not trace.
+
+        Jitted functions and loops that have such sizes run step by step. What is traced even then, as under `jax.checkpoint`, and a
+        scan without steps have no result in JAX, but that of the traced equations.
+        """
+        with jax.enable_x64(self.interface.x64):
+            with contextlib.suppress(jax.errors.JAXTypeError, IndexError):
+                return call()
+            try:
+                with jax.disable_jit():
+                    return call()
+            except (jax.errors.JAXTypeError, IndexError, ValueError) as error:
+                if isinstance(error, ValueError) and "zero-length scan" not in str(error):
+                    raise
+                return self._by_equations(run, given, lambda *_: None)
 
     @property
     def _has_sizes_from_data(self) -> bool:
@@ -98,11 +117,6 @@ class ReferenceFunction:
         """The results of the function's equations in a run, as values of the model, and the outputs."""
         from jax2onnx_runtime.bisection import Intermediate
 
-        from jax2onnx_core.lowering._evaluation import evaluate
-
-        feeds = self.interface.feeds(run.args, run.kwargs)
-        sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
-        traced, inputs = specialize_traced(self.interface.traced, self.interface.signature, sizes)
         found: list[Intermediate] = []
 
         def visit(equation: LoweredEquation, results: Sequence[jax.Array]) -> None:
@@ -113,11 +127,19 @@ class ReferenceFunction:
             )
 
         with jax.enable_x64(self.interface.x64):
-            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
-            (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights(given)
-            arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
-            results = evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit, inputs.symbols)
-            return found, self.interface.outputs_in_jax(results)
+            return found, self.interface.outputs_in_jax(self._by_equations(run, given, visit))
+
+    def _by_equations(self, run: Run, given: GivenWeights | None, visit: Visit) -> list[jax.Array]:
+        """The function's results, of its traced equations one after the other; `visit` is called for those that were lowered."""
+        from jax2onnx_core.lowering._evaluation import evaluate
+
+        feeds = self.interface.feeds(run.args, run.kwargs)
+        sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
+        traced, inputs = specialize_traced(self.interface.traced, self.interface.signature, sizes)
+        leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+        (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights(given)
+        arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
+        return evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit, inputs.symbols)
 
     @functools.cached_property
     def _lowered(self) -> LoweredJaxpr:
@@ -130,16 +152,6 @@ class ReferenceFunction:
     def _weights(self, given: GivenWeights | None) -> dict[str, jax.Array]:
         absent, arrays = self._absent(), given.arrays() if given else {}
         return {name: jax.numpy.asarray(from_physical(array, absent[name])) for name, array in arrays.items()}
-
-
-def _without_jit(call: Callable[[], PyTree], x64: bool) -> PyTree:
-    """The result of a function with sizes from data, which JAX does not trace: jitted functions and loops that have some run step by step."""
-    with jax.enable_x64(x64):
-        try:
-            return call()
-        except (jax.errors.JAXTypeError, IndexError):
-            with jax.disable_jit():
-                return call()
 
 
 def _threads_of_jax() -> str:
