@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import multiprocessing
@@ -18,13 +19,15 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
+from types import FrameType
 
 import flax.nnx  # noqa: F401  (composites of flax are listed only where flax is imported)
 from documentation_links import address, is_offered_by, public_name, public_operation
-from jax2onnx_core import Call, Limitation, Replacement
+from jax2onnx_core import Call, Limitation, Replacement, to_onnx
 from jax2onnx_core.plugins.discovery import installed_plugins, needed_plugins
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import CompositeSpec
+from jax2onnx_core.symbols.symbols import DataSize, Symbols
 from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.matcher import operator_name
 from jax2onnx_testing.variants import Variant, build, is_symbolic
@@ -64,6 +67,7 @@ class Evidence:
       since: the version of the package in which it first worked.
       operators: those of the graph, in its order.
       layers: the layers and functions of libraries that were claimed by a composite, each with the name of the operation.
+      sizes: the functions of JAX of which a call gave a size that depends on data.
     """
 
     distribution: str
@@ -72,6 +76,7 @@ class Evidence:
     since: str
     operators: tuple[str, ...]
     layers: frozenset[tuple[str, str]]
+    sizes: frozenset[str] = frozenset()
 
 
 # What the cases show.
@@ -105,11 +110,56 @@ def measure(packages: Sequence[str], part: int, parts: int) -> list[Evidence]:
             registry = needed_plugins().registry  # with the plugins of the libraries that the case has imported
             declared = list(registry.composites)
             registry.composites[:] = [_recording(spec, claimed, library) for spec in declared]
-            operators = tuple(map(operator_name, built.export().model.graph))
+            with _sizes_noted() as sizes:
+                operators = tuple(map(operator_name, built.export().model.graph))
             registry.composites[:] = declared
             about = found.distribution, found.module, found.case.covers, since(found)
-            evidence.append(Evidence(*about, tuple(o for o in operators if o != "Constant"), frozenset(claimed)))
+            evidence.append(
+                Evidence(*about, tuple(o for o in operators if o != "Constant"), frozenset(claimed), frozenset(sizes))
+            )
     return evidence
+
+
+@contextlib.contextmanager
+def _sizes_noted() -> Iterator[set[str]]:
+    """Inside, the functions of JAX whose calls give sizes that depend on data are added to the set."""
+    found: set[str] = set()
+    new_size = Symbols.new_size
+
+    def noting(*args: object, **kwargs: object) -> DataSize:
+        found.update(filter(None, [_called_function(sys._getframe(1))]))
+        return new_size(*args, **kwargs)  # type: ignore[arg-type]
+
+    Symbols.new_size = noting  # type: ignore[method-assign,assignment]
+    try:
+        yield found
+    finally:
+        Symbols.new_size = new_size  # type: ignore[method-assign]
+
+
+#: Modules whose functions may give sizes, and what tables call indexing.
+FUNCTIONS = ("jax.numpy", "jax.numpy.fft", "jax.lax", "jax.nn", "jax.ops", "jax.image", "jax.random")
+INDEXING = {"_IndexUpdateRef": "x.at[…]", "_getitem": "x[…]"}
+
+
+def _called_function(frame: FrameType | None) -> str | None:
+    """The public function of JAX that a case called, from whose call the frame is; None where it is none."""
+    calls: list[str] = []
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.endswith("_cases") or module.partition(".")[0] not in ("jax", "jax2onnx_core", "jax2onnx_lax"):
+            break
+        calls += [frame.f_code.co_qualname] if module.startswith("jax.") else []
+        frame = frame.f_back
+    return next(filter(None, map(_public_function, reversed(calls))), None)
+
+
+def _public_function(qualified: str) -> str | None:
+    if qualified.partition(".")[0] in INDEXING:
+        return INDEXING[qualified.partition(".")[0]]
+    name = qualified.removeprefix("_")
+    public = (f"{module}.{name}" for module in FUNCTIONS if name in vars(sys.modules[module]))
+    return next((one for one in public if address(one) is not None), None)
 
 
 def _recording(spec: CompositeSpec, claimed: set[tuple[str, str]], library: str | None) -> CompositeSpec:
@@ -137,13 +187,37 @@ def _layer(claimed: str, args: Sequence[object], library: str | None) -> str | N
     return None if address(name) is None else name
 
 
+def measure_programs(part: int, parts: int) -> list[tuple[str, str]]:
+    """The functions of JAX that give sizes from data in every `parts`-th program of `examples/programs` with such sizes, with the program."""
+    from examples import programs  # the check is made without the root of the repository on the path
+
+    chosen = [one for one in programs.programs() if programs.has_sizes_from_data(one) and not one.refusal]
+    found: list[tuple[str, str]] = []
+    for one in chosen[part::parts]:
+        with _sizes_noted() as functions:
+            to_onnx(one.make(), programs.specs(one))
+        found += [(function, one.name) for function in functions]
+    return found
+
+
 def measured(packages: Sequence[str]) -> list[Evidence]:
     """Export the cases of the packages; the evidence of each, in their order."""
     parts = os.cpu_count() or 1
-    context = multiprocessing.get_context("spawn")  # JAX has threads
-    with concurrent.futures.ProcessPoolExecutor(parts, mp_context=context) as pool:
+    with _processes(parts) as pool:
         found = list(pool.map(measure, [packages] * parts, range(parts), [parts] * parts))
     return sorted((one for part in found for one in part), key=lambda one: (one.distribution, one.module, one.covers))
+
+
+def measured_programs() -> list[tuple[str, str]]:
+    """Export the programs; the functions that give sizes from data, and the programs."""
+    parts = os.cpu_count() or 1
+    with _processes(parts) as pool:
+        return sorted(pair for part in pool.map(measure_programs, range(parts), [parts] * parts) for pair in part)
+
+
+def _processes(number: int) -> concurrent.futures.ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")  # JAX has threads
+    return concurrent.futures.ProcessPoolExecutor(number, mp_context=context)
 
 
 # Rows.
@@ -241,6 +315,34 @@ def operations_page(registry: Registry, distribution: str, evidence: Sequence[Ev
         yield f"| {title} | {ways(registry, name)} | {becomes(alone(shown, lambda one: one.covers))} | {version_of(shown)} | {cases_of(shown)} |"
 
 
+SIZES = """## Sizes from data
+
+Functions of which the size of a result was found to depend on data, in the cases and in the programs of `examples/programs`; see
+[Sizes from data](../guide/sizes.md).
+
+| function | cases | programs |
+|---|---:|---|"""
+
+
+def sizes_page(evidence: Sequence[Evidence], found: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The table of the functions whose results have sizes that depend on data."""
+    counts = collections.Counter(function for one in evidence for function in one.sizes)
+    programs_of = grouped_pairs(found)
+    yield SIZES
+    for function in sorted({*counts, *programs_of}):
+        names = programs_of.get(function, [])
+        shown = f"{len(names)}: such as {names[0].partition('-')[2]}" if names else "0"
+        yield f"| {link(function, address(function))} | {counts[function]} | {shown} |"
+
+
+def grouped_pairs(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
+    """The second ones of pairs by the first one."""
+    found: dict[str, list[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
 def layers_page(evidence: Sequence[Evidence]) -> Iterator[str]:
     """The table of the layers that the composites of a distribution claim."""
     operations: dict[str, set[str]] = {}
@@ -271,7 +373,9 @@ def documented_cases(distribution: str) -> Iterator[str]:
     yield from (f"| `{name}` | {text} |" for name, text in texts if text)
 
 
-def page(registry: Registry, distribution: str, evidence: Sequence[Evidence]) -> str:
+def page(
+    registry: Registry, distribution: str, evidence: Sequence[Evidence], found: Sequence[tuple[str, str]] = ()
+) -> str:
     """The page of a distribution."""
     own = [one for one in evidence if one.distribution == distribution]
     lines = [f"# Coverage of {distribution}", COLUMNS]
@@ -281,6 +385,8 @@ def page(registry: Registry, distribution: str, evidence: Sequence[Evidence]) ->
         lines += ["## Layers\n", *layers_page(own_layers), ""]
     if owned(registry, distribution):
         lines += ["## Operations\n", *operations_page(registry, distribution, own), ""]
+    if any(one.sizes for one in own):
+        lines += [*sizes_page(own, found), ""]
     shows = list(documented_cases(distribution))
     if shows:
         lines += ["## What cases show\n", "| case | shows |", "|---|---|", *shows]
@@ -328,8 +434,9 @@ def write(packages: Sequence[str]) -> None:
     """Export the cases of the packages, or all, and write their pages and the index."""
     registry, evidence = installed_plugins().registry, measured(packages)
     PAGES.mkdir(exist_ok=True)
+    found = measured_programs() if any(one.sizes for one in evidence) else []
     for distribution in sorted({one.distribution for one in evidence}):
-        page_of(distribution).write_text(page(registry, distribution, evidence))
+        page_of(distribution).write_text(page(registry, distribution, evidence, found))
     INDEX.write_text("\n".join(index(registry)) + "\n")
 
 

@@ -18,7 +18,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -272,51 +272,59 @@ def limitation_rows() -> Iterator[str]:
         yield f"| {', '.join(dict.fromkeys(names))} | {one.subject} | {dtypes} | {one.reason} |"
 
 
-PROGRAMS_HEAD = ("| tool | target | equal | refused at export | not run | wrong |", "|---|---|---:|---:|---:|---:|")
+PROGRAMS_HEAD = ("| tool | equal | refused at export | not run | wrong |", "|---|---:|---:|---:|---:|")
 
 
-def program_rows(runtimes: Mapping[str, Runtime]) -> Iterator[str]:
-    """The table of the programs whose sizes depend on data by runtime, and below it those that it does not run."""
+def program_rows(runtimes: Mapping[str, Runtime], every: int) -> Iterator[str]:
+    """The table of the programs whose sizes depend on data by runtime, and below it those that a runtime does not run, and why."""
+    chosen = [one for one in programs.programs() if programs.has_sizes_from_data(one) and not one.refusal][::every]
+    found = [outcomes_of_program(one, runtimes.values()) for one in chosen]
     yield from PROGRAMS_HEAD
     notes: list[str] = []
-    chosen = [one for one in programs.programs() if programs.has_sizes_from_data(one) and not one.refusal]
-    for name, runtime in runtimes.items():
-        found: dict[str, list[str]] = collections.defaultdict(list)
-        for one in chosen:
-            found[outcome_of_program(one, runtime)].append(one.name.partition("-")[2])
-        counts = collections.Counter({status.partition(": ")[0]: 0 for status in found})
-        for status, names in found.items():
-            counts[status.partition(": ")[0]] += len(names)
-        cells = (counts["equal"], counts["refused"], counts["not run"], counts["wrong"])
-        yield f"| {name} | `{runtime.target}` | {' | '.join(map(str, cells))} |"
+    for name, outcomes in zip(runtimes, zip(*found, strict=True), strict=True):
+        counts = collections.Counter(status for status, _ in outcomes)
+        cells = [str(counts[status]) for status in ("equal", "refused", "not run", "wrong")]
+        yield f"| {name} | {' | '.join(cells)} |"
+        grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+        for one, outcome in zip(chosen, outcomes, strict=True):
+            grouped[outcome].append(one.name)
         notes += [
-            f"* {name}, {status} ({len(names)}, such as `{names[0]}`)"
-            for status, names in sorted(found.items())
+            f"* {name}, {status}: {why} ({len(names)}, such as `{names[0]}`)"
+            for (status, why), names in sorted(grouped.items())
             if status != "equal"
         ]
-    yield ""
-    yield from notes
+    yield from ("", *notes)
 
 
-def outcome_of_program(one: programs.Program, runtime: Runtime) -> str:
-    """What becomes of a program in a runtime with several data: "equal", or what it is else, and why."""
+def outcomes_of_program(one: programs.Program, runtimes: Iterable[Runtime]) -> list[tuple[str, str]]:
+    """What becomes of a program in each runtime with several data: "equal", "refused", "not run" or "wrong", and why."""
     fn = one.make()
-    try:
-        program = to_onnx(fn, programs.specs(one), target=runtime.target)
-    except errors.Jax2OnnxError as error:
-        reason = " ".join(str(error).split())
-        return "refused: a size that depends on data" if "depends on data" in reason else f"refused: {reason[:80]}"
-    run = loader(runtime)(program.model)
-    for data in ("any", "none", "all", "one"):
-        arguments = programs.arguments(one, programs.SIZES[0], data)
+    calls = [programs.arguments(one, programs.SIZES[0], data) for data in ("any", "none", "all", "one")]
+    wanted = [[np.asarray(x) for x in jax.tree_util.tree_leaves(programs.in_jax(fn, call))] for call in calls]
+
+    @functools.cache
+    def exported_for(target: str) -> OnnxProgram | str:
         try:
-            got = run(program.feeds(*arguments))
+            return to_onnx(fn, programs.specs(one), target=target)
+        except errors.Jax2OnnxError as error:
+            if "depends on data, and" in str(error):
+                return "a size that depends on data"
+            return missing_types(str(error)) or " ".join(str(error).split())[:80]
+
+    def outcome_in(runtime: Runtime) -> tuple[str, str]:
+        program = exported_for(runtime.target)
+        if isinstance(program, str):
+            return "refused", program
+        try:
+            run = loader(runtime)(program.model)
+            got = [run(program.feeds(*call)) for call in calls]
         except Exception as error:  # noqa: BLE001  (whatever a runtime raises is the result)
-            return f"not run: {short(str(error)).removeprefix('no: ')}"
-        want = map(np.asarray, jax.tree_util.tree_leaves(programs.in_jax(fn, arguments)))
-        if not all(compare(a, b, rtol=one.rtol).is_close for a, b in zip(got, want, strict=True)):
-            return "wrong: other results than those of JAX"
-    return "equal"
+            return "not run", short(str(error)).removeprefix("no: ")
+        pairs = [pair for a, b in zip(got, wanted, strict=True) for pair in zip(a, b, strict=True)]
+        equal = all(a.shape == b.shape and compare(a, b, rtol=one.rtol).is_close for a, b in pairs)
+        return ("equal", "") if equal else ("wrong", "other results than those of JAX")
+
+    return [outcome_in(runtime) for runtime in runtimes]
 
 
 def accelerate(options: argparse.Namespace) -> None:
@@ -358,7 +366,7 @@ def main() -> None:
     parser.add_argument("--programs", action="store_true", help="the programs whose sizes depend on data alone")
     parser.add_argument("--limitations", action="store_true", help="the known limitations alone, without any runtime")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of cases")
-    parser.add_argument("--every", type=int, default=1, help="one of so many cases")
+    parser.add_argument("--every", type=int, default=1, help="one of so many cases, or programs")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
     parser.add_argument("--accelerator", metavar="TARGET=PYTHON", help="one accelerator alone")
     options = parser.parse_args()
@@ -370,7 +378,9 @@ def main() -> None:
         return
     runtimes = runtimes_of(options.runtime)
     if options.programs:
-        write_part(SIZES, "programs", program_rows({**runtimes, **{name: Runtime(name) for name in ACCELERATORS}}))
+        table = {name: one for name, one in runtimes.items() if name != STAND_IN and one.provider != "webgpu"}
+        table |= {"TensorRT": Runtime("tensorrt"), "QNN": Runtime("qnn")}
+        write_part(SIZES, "programs", program_rows(table, options.every))
         return
     if installed() is None:
         write_part(PAGE, "placement", placement_rows())

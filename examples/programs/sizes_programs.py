@@ -717,7 +717,7 @@ def rows_that_differ():
 
 @program(("N", 3), ("N",))
 def bag_of_embeddings():
-    table = numbers(10, 4)
+    table = jnp.asarray(numbers(10, 4))
 
     def fn(x, scores):
         rows = jnp.argwhere(x > 0)
