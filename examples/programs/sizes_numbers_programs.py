@@ -168,20 +168,17 @@ def resized_images():
     return fn
 
 
-@program(NUMBER)
+@program("key", NUMBER)
 def random_numbers():
-    key = jax.random.key(1)
-    return lambda n: (
-        jax.random.normal(key, (n,)),
-        jax.random.uniform(key, (n, 2)),
-        jax.random.randint(key, (n,), 0, 9),
-    )
+    def fn(key, n):
+        return jax.random.normal(key, (n,)), jax.random.uniform(key, (n, 2)), jax.random.randint(key, (n,), 0, 9)
+
+    return fn
 
 
-@program(NUMBER)
+@program("key", NUMBER)
 def coins():
-    key = jax.random.key(1)
-    return lambda n: jax.random.bernoulli(key, 0.5, (n,))
+    return lambda key, n: jax.random.bernoulli(key, 0.5, (n,))
 
 
 @program(NUMBER)
@@ -233,7 +230,7 @@ def size_of_the_longest():
     return fn
 
 
-@program(((), np.int8), ((), np.uint8), ((), np.int64))
+@program(((), np.int8), ((), np.uint8), ((), np.int16))
 def numbers_of_other_types():
     return lambda a, b, c: (jnp.arange(a), jnp.zeros(b), jnp.ones((a, c)), jnp.arange(b, dtype=np.int32)[:a])
 

@@ -29,4 +29,6 @@ LIMITATIONS = (
                message="its shape is not known"),
     Limitation("TopK", "OpenVINO sorts bfloat16 by TopK below opset 24, too, from which on the standard has this.", ("bfloat16",),
                operators=("TopK",), message="TopK.*unsupported type: tensor.bfloat16"),
+    Limitation("TopK", "TopK of OpenVINO takes one element at least.", operators=("TopK",),
+               message="must be greater or equal to 1"),
 )  # fmt: skip
