@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 
-N = 4096
+N = 8192
 RNG = np.random.default_rng(0)
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, -0.0, 0.0, 3e38, -3e38])
 
