@@ -5,8 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as ir
 import pytest
 from jax2onnx_core import to_onnx
+from jax2onnx_onnxruntime._selections import SelectionsPass
 
 N = 8192
 RNG = np.random.default_rng(0)
@@ -65,3 +67,18 @@ UNCHANGED = {
 def test_what_can_be_predicted_stays(name):
     program = to_onnx(UNCHANGED[name], [(N,), (N,)])
     assert "GatherElements" not in [node.op_type for node in program.model.graph]
+
+
+DECLINED = {
+    "the condition is broadcast": lambda x, y: jnp.where((x > y)[:, None], jnp.outer(x, y[:2]), 1),
+    "both operands are numbers": lambda x, y: jnp.where(x > y, 2.0, 3.0),
+    "an operand is broadcast": lambda x, y: jnp.where(x.reshape(-1, 8) > y.reshape(-1, 8), x[:8], y.reshape(-1, 8)),
+}
+
+
+@pytest.mark.parametrize("reason", DECLINED)
+def test_why_others_stay(reason):
+    model = ir.from_proto(to_onnx(DECLINED[reason], [(N,), (N,)], target="web").model_proto)
+    graph_pass = SelectionsPass()
+    graph_pass(model)
+    assert [declined.reason for declined in graph_pass.declined] == [reason]

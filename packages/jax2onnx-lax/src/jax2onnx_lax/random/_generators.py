@@ -32,10 +32,7 @@ _PARITY = np.uint32(0x1BD11BDA)
 
 
 def _rotate_left(x: A, distance: int) -> A:
-    """uint32 words with their bits rotated to the left.
-
-    Products and sums have vectorised kernels, shifts to the left and bitwise operators have none in ONNX Runtime.
-    """
+    """uint32 words with their bits rotated to the left, by what runtimes have vectorised kernels for: a product and a sum."""
     return x * np.uint32(1 << distance) + (x >> np.uint32(32 - distance))
 
 
