@@ -95,7 +95,7 @@ def reasons_for_declining(module: ast.Module) -> Iterator[tuple[ast.Call, str]]:
         name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
         parts = [node.args[0]] if isinstance(node.args[0], ast.Constant) else vars(node.args[0]).get("values", [])
         texts = [part.value.strip() for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-        if name in ("Declined", "decline") and texts:
+        if name in ("Declined", "decline", "pass_on") and texts:
             yield node, max(texts, key=len)
 
 

@@ -19,7 +19,7 @@ from written_decoders import END, PAD, GenaiStandIn, reference
 PROMPTS = [[5, 7, 11, 23], [3], [9, 8, 1]]
 TOKENS: dict[str, Any] = {"eos": END, "pad": PAD, "context_length": 64}
 ALL = ["grown", "grown_heads_first", "written", "written_without_mask", "written_at_place", "one_token"]
-# A decoder that takes neither positions nor a mask of the tokens does not know which tokens are padding.
+# A decoder that takes no positions of each text, or no mask of each, does not know which tokens are padding.
 WITH_PADDING = ["grown", "written"]
 
 
@@ -43,6 +43,20 @@ def test_one_text_is_that_of_jax(program, folder):
 def test_texts_of_several_lengths_are_those_of_jax(name, folder):
     write(vars(written_decoders)[name](), folder, **TOKENS)
     assert GenaiStandIn(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
+
+
+@pytest.mark.parametrize("name", ["grown_heads_first", "written_without_mask", "written_at_place"])
+def test_texts_of_several_lengths_are_refused_where_padding_is_not_hidden(name, folder):
+    write(vars(written_decoders)[name](), folder, **TOKENS)
+    with pytest.raises(RuntimeError, match="prompts_of_different_lengths_need_a_decoder_with_positions_B_T"):
+        GenaiStandIn(folder).texts(PROMPTS, 20)
+
+
+def test_a_decoder_of_one_text_is_not_checked_for_padding(folder):
+    write(written_decoders.written_at_place().specialize(B=1), folder, **TOKENS)
+    assert "Gather" not in [
+        node.op_type for node in onnx.load(folder / "model.onnx").graph.node if "lengths" in node.name
+    ]
 
 
 def test_texts_of_one_length_need_no_mask(folder):
@@ -159,8 +173,8 @@ def test_the_last_token_is_taken_before_what_computes_its_logits(name, folder):
     if name not in ("probabilities", "logits of several tokens"):
         product = next(op for op in order if op in ("MatMul", "Gemm"))
         assert order.index("GatherND") < order.index(product)
-    tokens = np.array([[3, 5, 2], [7, 0, 0]], np.int32)
-    mask = np.array([[1, 1, 1], [1, 0, 0]], np.int32)
+    tokens = np.array([[3, 5, 2], [7, 4, 6]], np.int32)
+    mask = np.ones((2, 3), np.int32)
     empty = np.zeros((2, 2, 0, 4), np.float32)
     feeds = {
         "input_ids": tokens,
@@ -170,7 +184,7 @@ def test_the_last_token_is_taken_before_what_computes_its_logits(name, folder):
     }
     (found,) = ort.InferenceSession(folder / "model.onnx").run(["logits"], feeds)
     whole = np.asarray(HEADS[name](jnp.asarray(TABLE)[tokens]))
-    np.testing.assert_allclose(found, np.stack([whole[0, 2:3], whole[1, :1]]), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, whole[:, 2:], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_written", [False, True])

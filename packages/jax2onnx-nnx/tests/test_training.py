@@ -53,6 +53,20 @@ def test_what_the_warning_proposes(net):
         to_onnx(net, [("B", 4)])
 
 
+class Jitted(Net):
+    @nnx.jit
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.norm(x)
+
+
+def test_a_jitted_method_hands_through_what_it_does_not_change():
+    changing, still = Jitted(nnx.Rngs(0)), Jitted(nnx.Rngs(0))
+    assert warning_of(changing, [("B", 4)]).splitlines()[1:-1] == ["  norm (BatchNorm) changes norm.mean, norm.var"]
+    still.eval()
+    with warnings.catch_warnings(action="error"):
+        to_onnx(still, [("B", 4)])
+
+
 def test_many_layers_are_named_in_part():
     layers = nnx.Sequential(*[nnx.Dropout(0.5, rngs=nnx.Rngs(0)) for _ in range(12)])
     lines = warning_of(layers, [(2, 4)]).splitlines()

@@ -207,11 +207,17 @@ def with_constants(jaxpr: Jaxpr, values: Sequence[object]) -> Jaxpr:
     return _ClosedJaxpr(inner.replace(constvars=[*inner.constvars, *variables], invars=rest), [*consts, *values])
 
 
-def without_dead_equations(jaxpr: Jaxpr) -> Jaxpr:
-    """A closed jaxpr without the equations (of loop bodies, too) whose results nobody uses."""
+def without_dead_equations(jaxpr: Jaxpr, results: int | None = None) -> Jaxpr:
+    """A closed jaxpr of the first so many results, or all, without the equations (of loop bodies, too) that nobody uses."""
     inner, consts = open_jaxpr(jaxpr)
-    alive, _ = _partial_eval.dce_jaxpr(inner, [True] * len(inner.outvars), instantiate=True)
+    count = len(inner.outvars) if results is None else results
+    alive, _ = _partial_eval.dce_jaxpr(inner, [i < count for i in range(len(inner.outvars))], instantiate=True)
     return alive if _UNIFIED else _ClosedJaxpr(alive, list(consts))
+
+
+def is_traced_now(value: object) -> bool:
+    """Whether a value is a tracer of the trace that is under way, and none that leaked out of another."""
+    return isinstance(value, _core.Tracer) and value._trace is _core.trace_ctx.trace
 
 
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:

@@ -223,6 +223,14 @@ def test_reasons(declined, body, reason):
     assert declined(FuseAttention(), QKV + body, *HEADS) == [reason]
 
 
+def test_scores_of_weights_that_are_read_again_are_a_routing(declined):
+    body = (
+        "w = Constant<value = float[4,2] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}>() l = MatMul(x, w) "
+        "v = Constant<value = float[2,2] {1.0, 2.0, 3.0, 4.0}>() p = Softmax<axis = -1>(l) z = MatMul(p, v) y = Add(z, l)"
+    )
+    assert declined(FuseAttention(), body, "float[5,4] x", "float[5,2] y") == []
+
+
 BIAS = "b = Constant<value = float[1,1,5,5] {" + ", ".join(["0.5"] * 12 + ["0.25"] * 13) + "}>() "
 
 

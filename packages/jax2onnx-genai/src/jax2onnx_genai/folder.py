@@ -70,6 +70,7 @@ def write(
     from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._last_logits import keep_last_logits
     from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
+    from jax2onnx_genai._padding import refuse_padding
 
     check_dtype(dtype)
     check_flag("last_logits", last_logits)
@@ -81,6 +82,8 @@ def write(
     decoder = decoder_interface(model, decoder_signature(model, roles), portable.target, fuse=fuse)
     if decoder.is_shared:
         check_in_place(decoder.model)
+    if not decoder.hides_padding and decoder.batch != 1:
+        refuse_padding(decoder, portable.target)
     if last_logits:
         keep_last_logits(decoder, portable.target)
     files = None if tokenizer is None else TokenizerFiles.read(tokenizer)

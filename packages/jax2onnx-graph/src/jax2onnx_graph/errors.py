@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "ContextFullError", "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
+    "ContextFullError", "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError",
+    "PassedOn", "PluginError",
     "ReadError", "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
     "UnsupportedError", "VerificationError", "WeightsError", "located",
 ]  # fmt: skip
@@ -85,6 +86,10 @@ class WeightsError(Jax2OnnxError, ValueError):
 
 class Declined(Exception):
     """Raised in a lowering rule, by `ctx.decline(reason)`: the rule does not apply here, the next candidate is tried."""
+
+
+class PassedOn(Declined):
+    """Raised in a lowering rule, by `ctx.pass_on(reason)`: the rule is for other operands, which the report does not say."""
 
 
 class VerificationError(Jax2OnnxError, AssertionError):

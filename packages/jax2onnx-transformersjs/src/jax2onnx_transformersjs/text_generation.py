@@ -8,16 +8,17 @@ import numpy as np
 from jax2onnx_generation.decoders.interface import (
     LOGITS,
     PAST,
+    POSITIONS,
     PRESENT,
     TOKENS,
     DecoderInterface,
     decoder_interface,
 )
-from jax2onnx_generation.decoders.signature import DecoderSignature, decoder_signature
+from jax2onnx_generation.decoders.signature import decoder_signature
 from jax2onnx_generation.texts.tokenizer_files import TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.facts.values import LabelledDim, same_dim
+from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.probing import index_extents
@@ -28,7 +29,6 @@ from jax2onnx_transformersjs.task_model import TaskModel, dims, rename_axes
 __all__ = ["MODEL_TYPES", "text_generation"]
 
 TASK = "text-generation"
-POSITIONS = "position_ids"
 # The entries of config.json from which transformers.js reads layers, heads and features, and the class of the model.
 _LLAMA = ("num_hidden_layers", "num_attention_heads", "hidden_size")
 _GPT2 = ("n_layer", "n_head", "n_embd")
@@ -66,10 +66,7 @@ def text_generation(
             f"model_type {kind!r}: decoders are written as {', '.join(MODEL_TYPES)}; \"llama\" does for any of them."
         )
     model = program.model.clone()
-    signature = decoder_signature(model, roles)
-    pads = _has_axis_of_texts(model, signature)
-    made = decoder_interface(model, signature, program.target)
-    pads &= POSITIONS in {value.name for value in made.model.graph.inputs}
+    made = decoder_interface(model, decoder_signature(model, roles), program.target)
     if made.takes_one_token:
         raise OptionError(
             "transformers.js gives a decoder its whole prompt at once, and this one takes one token: export it for any number, "
@@ -77,7 +74,7 @@ def text_generation(
         )
     boundary = Boundary(made.model, program.target)
     length = _context_length(context_length, made, tokenizer)
-    _replace_inputs(boundary, made, length, alone=not pads)
+    _replace_inputs(boundary, made, length, alone=not made.hides_padding)
     for name, value in boundary.old_outputs.items():
         boundary.new_output(name, _as_js_reads(boundary, value))
     finished = boundary.finish()
@@ -88,12 +85,6 @@ def text_generation(
     config = {**_config(kind, made, length), **special}
     generation = {"do_sample": False, **special}
     return TaskModel(finished, config, {"generation_config.json": generation}, made.vocabulary)
-
-
-def _has_axis_of_texts(model: ir.Model, signature: DecoderSignature) -> bool:
-    """Whether the mask of a decoder says for each text of a batch which keys are hidden."""
-    inputs = {value.name: value for value in model.graph.inputs}
-    return signature.mask is not None and same_dim(dims(inputs[signature.mask])[0], dims(inputs[signature.tokens])[0])
 
 
 def _replace_inputs(boundary: Boundary, made: DecoderInterface, length: int | None, *, alone: bool) -> None:

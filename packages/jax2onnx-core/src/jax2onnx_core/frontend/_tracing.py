@@ -20,6 +20,7 @@ from jax2onnx_core.frontend._one_device import on_one_device
 from jax2onnx_core.frontend._printing import printing_lines
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
+from jax2onnx_core.frontend._sources import sources
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.sizes import advice_on_sizes, check_questions, check_sizes
@@ -101,7 +102,8 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         # State that the function returns is kept, and so is what it was given.
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
         written.update({path: array for path, array in fresh.written().items() if id(array) not in kept})
-        return with_numbered_checks(result)
+        traced = {path: array for path, array in written.items() if _compat.is_traced_now(array)}
+        return with_numbered_checks(result), traced
 
     written: dict[str, jax.Array] = {}
 
@@ -111,7 +113,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     )
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
-            jaxpr, shapes = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
+            jaxpr, (shapes, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
             if not is_about_a_symbol(error):
                 _advise(error, inputs, adapted.place)
@@ -127,12 +129,15 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     # Absent weights are constants of the jaxpr like others.
     variables = open_jaxpr(jaxpr)[0].invars
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
-    jaxpr = on_one_device(_compat.without_dead_equations(_compat.with_constants(jaxpr, absent)))
+    jaxpr = _compat.with_constants(jaxpr, absent)
+    for path in _handed_through(jaxpr, list(traced), adapted.names):
+        del written[path]
+    jaxpr = on_one_device(_compat.without_dead_equations(jaxpr, len(leaves)))
     check_sizes(jaxpr, inputs.symbols)
     check_questions({**unknown.equal, **{(dim,): line for dim, line in unknown.lookups.items()}}, inputs.symbols)
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
     found = constant_keys(jaxpr)
-    keys = [key.name if isinstance(key, AbsentWeight) else adapted.names.get(array_identity(key), "") for key in found]
+    keys = [_name(key, adapted.names) or "" for key in found]
     changes = _that_matter(written, jaxpr, adapted.names)
     lost = lost_state(changes, keys, adapted.owners) if changes or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
@@ -142,13 +147,26 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     )  # fmt: skip
 
 
+def _handed_through(jaxpr: Jaxpr, last: Sequence[str], names: Mapping[Hashable, str]) -> list[str]:
+    """Those of the paths of the last results whose result is the constant of that path, also out of a call that returns its operand."""
+    inner, consts = open_jaxpr(jaxpr)
+    held = {id(v): _name(const, names) for v, const in zip(inner.constvars, consts, strict=True)}
+    results = sources(inner, inner.outvars[len(inner.outvars) - len(last) :])
+    return [path for path, source in zip(last, results, strict=True) if held.get(id(source)) == path]
+
+
+def _name(const: object, names: Mapping[Hashable, str]) -> str | None:
+    """The path of a weight."""
+    return const.name if isinstance(const, AbsentWeight) else names.get(array_identity(const))
+
+
 def _that_matter(written: Mapping[str, jax.Array], jaxpr: Jaxpr, names: Mapping[Hashable, str]) -> list[str]:
     """The paths of changed state without seeds of random numbers (unsigned integers) that no result depends on."""
     seeds = {path for path, array in written.items() if jax.numpy.issubdtype(array.dtype, jax.numpy.unsignedinteger)}
     inner, consts = open_jaxpr(jaxpr)
     variables = {id(v) for eqn in inner.eqns for v in eqn.invars} | {id(v) for v in inner.outvars} if seeds else ()
     held = [const for v, const in zip(inner.constvars, consts, strict=True) if id(v) in variables]
-    read = {const.name if isinstance(const, AbsentWeight) else names.get(array_identity(const)) for const in held}
+    read = {_name(const, names) for const in held}
     return [path for path in written if path not in seeds or path in read]
 
 
@@ -156,7 +174,9 @@ def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:
     """The paths of the new states, among the outputs of these names, that are inputs; keys aside, whose counters change instead."""
     inner, _ = open_jaxpr(jaxpr)
     given = {id(variable) for variable in inner.invars}
-    new = [(name, variable) for name, variable in zip(names, inner.outvars, strict=True) if name.startswith(NEW_STATE)]
+    new = [
+        (name, v) for name, v in zip(names, sources(inner, inner.outvars), strict=True) if name.startswith(NEW_STATE)
+    ]
     return [
         name.removeprefix(f"{NEW_STATE}.")
         for name, variable in new

@@ -21,7 +21,7 @@ from jax2onnx_core.lowering._log import LoweringLog
 from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering.context import Context
 from jax2onnx_core.lowering.physical import component_count, component_struct, has_components, physical_type
-from jax2onnx_core.plugins.errors import Declined, RuleError
+from jax2onnx_core.plugins.errors import Declined, PassedOn, RuleError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.plugins.rules import Complex, Rule, qualified_name
 
@@ -101,11 +101,11 @@ class Dispatcher:
         if isinstance(found, list):
             return found
         owner = self._registry.owner(operation.name, rule.fn)
-        reason = found or f"the rule {qualified_name(rule.fn)} by {owner} failed: {reasons[0]}"
+        declined = found or Declined(f"the rule {qualified_name(rule.fn)} by {owner} failed: {reasons[0]}")
         self._components.forget(ctx.scope.roll_back(marks[0]))
         self._functions.roll_back(marks[1])
         self._log.roll_back(marks[2])
-        self._log.declined(operation.name, reason)
+        self._log.declined(operation.name, str(declined), is_shown=not isinstance(declined, PassedOn))
         ctx.lowered_by = None
         return None
 
@@ -116,14 +116,14 @@ class Dispatcher:
         arguments: Sequence[Any],
         rule: Rule,
         mark: tuple[int, int, int] | None,
-    ) -> list[Value] | str:
+    ) -> list[Value] | Declined:
         """The results of one rule, or why it declines; those of an optional one, tried since `mark`, are checked."""
         try:
             result = rule.fn(ctx, *arguments, **operation.params)
             results = list(result) if isinstance(result, Sequence) else [result]
             return results if mark is None else self._checked(operation, arguments, results, mark)
         except Declined as declined:
-            return str(declined)
+            return declined
 
     def _checked(
         self, operation: Operation, arguments: Sequence[Any], results: list[Value], mark: tuple[int, int, int]

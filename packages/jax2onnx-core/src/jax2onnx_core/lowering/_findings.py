@@ -35,7 +35,7 @@ class Findings:
                 self._found[key] = declined
         found = self._found[key]
         if isinstance(found, Declined):
-            raise Declined(str(found))
+            raise type(found)(str(found))
         return cast("_Found", found)
 
     def _number(self, value: object) -> int | None:

@@ -40,7 +40,7 @@ class LoweringLog:
         self.notes: list[str] = []
         self.not_formed: list[NotFormed] = []
         self._ways: list[tuple[str, str]] = []
-        self._reasons: list[tuple[str, str]] = []
+        self._reasons: list[tuple[str, str, bool]] = []
         self._missing: list[tuple[str, str, Unsupported | None]] = []
 
     @property
@@ -51,7 +51,12 @@ class LoweringLog:
     @property
     def reasons(self) -> collections.Counter[tuple[str, str]]:
         """Number of declined rules by operation and reason: (operation, reason) → count."""
-        return collections.Counter(self._reasons)
+        return collections.Counter((name, reason) for name, reason, _ in self._reasons)
+
+    @property
+    def shown_reasons(self) -> collections.Counter[tuple[str, str]]:
+        """`reasons` without those of rules that are for other operands."""
+        return collections.Counter((name, reason) for name, reason, is_shown in self._reasons if is_shown)
 
     @property
     def unsupported(self) -> dict[str, Missing]:
@@ -65,9 +70,9 @@ class LoweringLog:
         """An operation was lowered in this way: "rule", "decomposition", …"""
         self._ways.append((name, way))
 
-    def declined(self, name: str, reason: str) -> None:
-        """A rule for the operation declined."""
-        self._reasons.append((name, reason))
+    def declined(self, name: str, reason: str, *, is_shown: bool = True) -> None:
+        """A rule for the operation declined; the reason is shown unless the rule is for other operands."""
+        self._reasons.append((name, reason, is_shown))
 
     def missing(self, name: str, location: str, declared: Unsupported | None) -> None:
         """No plugin lowers the primitive; `declared` is what one says about that."""
@@ -99,7 +104,10 @@ def missing_lines(log: LoweringLog, family: str, installed: Collection[str]) -> 
     for name, missing in sorted(log.unsupported.items()):
         times = f"{missing.count} times, first" if missing.count > 1 else "once,"
         line = f"  {name}: {times} at {missing.location}"
-        reasons = [reason for declined, reason in log.reasons if declined == name]
+        shown, all_reasons = (
+            [reason for declined, reason in found if declined == name] for found in (log.shown_reasons, log.reasons)
+        )
+        reasons = shown or all_reasons
         supplier = f"jax2onnx-{name.partition('.')[0] if '.' in name else family}"
         if missing.declared is not None:
             line += f". {missing.declared.reason} {missing.declared.advice}".rstrip()

@@ -21,7 +21,7 @@ from jax2onnx_core.lowering._operation import Operation
 from jax2onnx_core.lowering._scope import Scope, ScopeBuilder
 from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.plugins.errors import Declined, RuleError
+from jax2onnx_core.plugins.errors import Declined, PassedOn, RuleError
 
 __all__ = ["Context", "LoweringEngine", "Subgraph"]
 
@@ -134,6 +134,10 @@ class Context(ScopeBuilder):
     def decline(self, reason: str) -> NoReturn:
         """Leave this operation to the next rule, or to its decomposition; the report keeps the reason."""
         raise Declined(reason)
+
+    def pass_on(self, reason: str) -> NoReturn:
+        """As `decline`, where the rule is for other operands and nobody could act on the reason: the report does not show it."""
+        raise PassedOn(reason)
 
     def attempt(self, form: Callable[[], _Made], name: str) -> _Made | None:
         """The result of a part of a rule that another can replace; None, with the reason in the report, where it fails.

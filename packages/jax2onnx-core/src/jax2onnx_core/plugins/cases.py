@@ -115,7 +115,7 @@ class Case:
       since: the version of the package in which what the case shows first worked.
       check: asserts what neither `expect` nor the comparison with JAX says: attributes of operators, weights, or that a result is exact.
         It is called with the model and with each run of the variant on which `expect` is checked.
-      declines: the reasons, or the one, for which rules decline and formulas stay as they are on the way, as the report says them; others
+      declines: the reasons, or parts of them, for which rules decline and formulas stay as they are on the way, shown in the report or not; others
         may be there. They are checked where `expect` is.
 
     Raises:

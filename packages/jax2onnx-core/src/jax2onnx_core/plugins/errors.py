@@ -9,6 +9,7 @@ from jax2onnx_graph.errors import (
     InputError,
     Jax2OnnxError,
     OptionError,
+    PassedOn,
     PassError,
     PluginError,
     RuleError,
@@ -23,7 +24,22 @@ from jax2onnx_graph.errors import (
 )  # fmt: skip
 
 __all__ = [
-    "ConversionError", "Declined", "ExportWarning", "InputError", "Jax2OnnxError", "OptionError", "PassError", "PluginError",
-    "RuleError", "RuntimeInputError", "SaveError", "SymbolError", "TargetError", "UndecidedDimensionError",
-    "UnsupportedError", "VerificationError", "WeightsError",
+    "ConversionError",
+    "Declined",
+    "ExportWarning",
+    "InputError",
+    "Jax2OnnxError",
+    "OptionError",
+    "PassError",
+    "PassedOn",
+    "PluginError",
+    "RuleError",
+    "RuntimeInputError",
+    "SaveError",
+    "SymbolError",
+    "TargetError",
+    "UndecidedDimensionError",
+    "UnsupportedError",
+    "VerificationError",
+    "WeightsError",
 ]  # fmt: skip

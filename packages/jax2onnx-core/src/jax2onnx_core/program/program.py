@@ -146,7 +146,7 @@ class OnnxProgram(Program):
 
         log = self.log
         not_formed = list(map(str, log.not_formed))
-        return ModelReporter(Findings(self.target, log.ways, log.reasons, log.notes, not_formed=not_formed))
+        return ModelReporter(Findings(self.target, log.ways, log.shown_reasons, log.notes, not_formed=not_formed))
 
     def _pickled_reporter(self) -> bytes:
         return pickle.dumps(self._reporter)

@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.values import dims_of, same_dim
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, same_dim
 from jax2onnx_graph.rewrite.pass_base import Declined
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, scalar
 
@@ -152,7 +152,9 @@ def attention_formula(node: ir.Node) -> AttentionFormula | Declined | None:
 def _attempt(node: ir.Node, index: int, softmax: _Softmax, logits: _Logits) -> AttentionFormula | str:
     """The attention of this softmax and these logits; why it is none, if so."""
     if logits.obstacle:
-        return logits.obstacle
+        # Weights are no keys: what they score is a routing, whose scores are read again.
+        is_routing = any(constant_tensor(operand) is not None for operand in logits.product.inputs)
+        return "" if is_routing else logits.obstacle
     if logits.product.graph is not node.graph:
         return "the logits are computed outside of the loop or branch"
     try:

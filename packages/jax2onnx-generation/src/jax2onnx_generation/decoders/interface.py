@@ -9,7 +9,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
-from jax2onnx_graph.facts.values import LabelledDim, dims_of
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_constraints, write_states
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.passes import optimise
@@ -26,10 +26,12 @@ from jax2onnx_generation.decoders.rotary_layout import RotaryLayout
 from jax2onnx_generation.decoders.signature import DecoderSignature
 from jax2onnx_generation.decoders.step_inputs import StepInputs
 
-__all__ = ["LOGITS", "PAST", "PRESENT", "TOKENS", "DecoderInterface", "decoder_interface"]
+__all__ = ["LOGITS", "PAST", "POSITIONS", "PRESENT", "TOKENS", "DecoderInterface", "decoder_interface"]
 
 TOKENS = "input_ids"
 """The name of the input with the tokens."""
+POSITIONS = "position_ids"
+"""The name of the input with the positions, where there is one."""
 LOGITS = "logits"
 """The name of the output with the logits."""
 PAST = "past_key_values"
@@ -45,6 +47,7 @@ class DecoderInterface:
     Attributes:
       model: the model, whose inputs are input_ids, attention_mask, position_ids where it needs them, and the caches of each layer;
         its outputs the logits and the caches.
+      batch: the number of texts, or the symbol of it.
       layers: the number of layers.
       heads: the number of heads of a cache.
       features: the features of a head.
@@ -52,9 +55,11 @@ class DecoderInterface:
       is_shared: whether the caches have a fixed capacity, so that the new ones may be written into the memory of the old ones.
       capacity: the number of places of such caches, where it is fixed.
       takes_one_token: whether a step takes one token only.
+      hides_padding: whether texts of different lengths can be filled up to one: it has positions [B, T] and a mask for each text.
     """
 
     model: ir.Model
+    batch: LabelledDim
     layers: int
     heads: int
     features: int
@@ -62,6 +67,7 @@ class DecoderInterface:
     is_shared: bool
     capacity: int | None
     takes_one_token: bool
+    hides_padding: bool
 
 
 def decoder_interface(
@@ -90,6 +96,8 @@ def decoder_interface(
         raise OptionError(f"The logits {logits.name}: {type_text(logits)} have no number of words as their last axis.")
     capacity = layers[0].key.capacity
     _check_lengths(model, tokens, inputs[layers[0].key.pair.input], layers[0].key)
+    mask = None if signature.mask is None else inputs[signature.mask]
+    is_by_text = mask is not None and same_dim((dims_of(mask) or ())[0], (dims_of(tokens) or ())[0])
     rewriter = _Rewriter(model, target, tokens, caches)
     rewriter.rewrite(signature, counters, layers, logits)
     # Before transposes move: attention takes the caches as they are now.
@@ -101,9 +109,10 @@ def decoder_interface(
     optimise(model, target)
     takes_one_token = (dims_of(tokens) or (0, 0))[1] == 1
     first = layers[0].key
+    hides_padding = is_by_text and POSITIONS in {value.name for value in model.graph.inputs}
     return DecoderInterface(
-        model, len(layers), first.heads, first.features, vocabulary, capacity is not None,
-        capacity if isinstance(capacity, int) else None, takes_one_token,
+        model, (dims_of(tokens) or ())[0], len(layers), first.heads, first.features, vocabulary, capacity is not None,
+        capacity if isinstance(capacity, int) else None, takes_one_token, hides_padding,
     )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def conv_general_dilated(
     if any(is_static(d) and d == 0 for aval in (*ctx.avals_in, out) for d in aval.shape):
         return ctx.broadcast(ctx.constant(0, dtype=out.dtype), out.shape)
     if len(lhs_spec) == 2:
-        ctx.decline("a convolution without spatial axes is a matrix product")
+        ctx.pass_on("a convolution without spatial axes is a matrix product")
     if not is_static(groups):
         ctx.decline("the number of groups is an attribute of Conv, which is no number here")
     op_type, types = _operator(ctx)
@@ -144,11 +144,11 @@ def depthwise_conv_of_one_axis(
     if not is_static(feature_group_count) or not is_static(batch_group_count):
         ctx.decline("the number of groups is not known")
     if len(window_strides) != 1 or feature_group_count < 2 or channels != feature_group_count or batch_group_count != 1:
-        ctx.decline("it is no depthwise convolution along one axis")
+        ctx.pass_on("it is no depthwise convolution along one axis")
     if ctx.dtype(lhs) != np.float32 or ctx.dtype(rhs) != np.float32 or lhs_dilation != (1,):
-        ctx.decline("only Conv of float32 was measured")
+        ctx.pass_on("only Conv of float32 was measured")
     if ctx.prefers(Form.DEPTHWISE_CONV_OF_ONE_AXIS, Form.DEPTHWISE_CONV_OF_TWO_AXES) is Form.DEPTHWISE_CONV_OF_ONE_AXIS:
-        ctx.decline("one axis is as fast")
+        ctx.pass_on("one axis is as fast")
     lhs_spec, rhs_spec, out_spec = dimension_numbers
 
     def with_two_axes(x: Array, kernel: Array) -> Array:
@@ -177,16 +177,16 @@ def conv_of_large_windows(
     spaces = [ctx.avals_in[1].shape[i] for i in rhs_spec[2:]], [ctx.avals_out[0].shape[i] for i in out_spec[2:]]
     kernel, space = ([d for d in dims if is_static(d)] for dims in spaces)
     if (len(kernel), len(space)) != (len(window_strides),) * 2:
-        ctx.decline("the sizes of its windows are not known")
+        ctx.pass_on("the sizes of its windows are not known")
     window, outputs = math.prod(kernel), math.prod(space)
     if not 1 < outputs <= min(_FEW, window // _LARGE) or ctx.known(rhs) is not None:
-        ctx.decline("its windows are not large, or it has many outputs")
+        ctx.pass_on("its windows are not large, or it has many outputs")
     if feature_group_count != 1 or batch_group_count != 1 or any(d != 1 for d in lhs_dilation):
-        ctx.decline("only convolutions without groups and dilated operands were measured")
+        ctx.pass_on("only convolutions without groups and dilated operands were measured")
     if not all(aval.dtype == np.float32 for aval in (*ctx.avals_in, *ctx.avals_out)):
-        ctx.decline("only Conv of float32 was measured")
+        ctx.pass_on("only Conv of float32 was measured")
     if ctx.prefers(Form.CONV_OF_LARGE_WINDOWS, Form.PRODUCTS_OF_WINDOWS) is Form.CONV_OF_LARGE_WINDOWS:
-        ctx.decline("Conv is as fast")
+        ctx.pass_on("Conv is as fast")
     made = functools.partial(
         conv_by_windows, window_strides=window_strides, padding=padding, rhs_dilation=rhs_dilation,
         dimension_numbers=dimension_numbers, outputs=space,

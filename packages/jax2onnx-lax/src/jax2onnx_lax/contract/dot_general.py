@@ -88,7 +88,7 @@ def dot_general_in_float16(
 ) -> Value:
     """The algorithm that rounds operands and result to float16; JAX's CPU backend has no other that changes values."""
     if precision is not lax.DotAlgorithmPreset.F16_F16_F16:
-        ctx.decline("no algorithm that rounds")
+        ctx.pass_on("no algorithm that rounds")
 
     def rounded(x: Array) -> Array:
         # A conversion to float16 and back need not round: a runtime may leave both out.
@@ -106,14 +106,14 @@ def dot_general_of_gathered_matrices(
 ) -> Value:
     """A product with matrices that are gathered for each row, as mixtures of experts take those of the chosen ones."""
     if isinstance(precision, lax.DotAlgorithmPreset):
-        ctx.decline("an algorithm is asked for")
+        ctx.pass_on("an algorithm is asked for")
     (contracted, batch), values, out = dimension_numbers, (lhs, rhs), ctx.avals_out[0]
     found = [GatheredMatrices.from_operand(ctx, value) for value in values]
     side = 1 if found[1] is not None else 0
     gathered, data = found[side], values[1 - side]
     multiplied = _multiplied_in(ctx.dtype(lhs), ctx.dtype(rhs), out.dtype)
     if gathered is None or found[1 - side] is not None or not is_float(multiplied):
-        ctx.decline("no gathered matrices")
+        ctx.pass_on("no gathered matrices")
     pairs = [[*zip(one[1 - side], one[side], strict=True)] for one in (batch, contracted)]
     product, labels = gathered_product(ctx, gathered, data, pairs[0], pairs[1], multiplied)
     names = ("gathered", "data") if side == 0 else ("data", "gathered")
@@ -309,15 +309,15 @@ def ragged_dot(
     numbers = ragged_dot_dimension_numbers
     (contracted, batch), ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
     if any(map(len, batch)) or len(ctx.avals_in[2].shape) != 1 or len(contracted[0]) != 1:
-        ctx.decline("batched, or several contracted axes")
+        ctx.pass_on("batched, or several contracted axes")
     groups, dtype, out = ctx.avals_in[2].shape[0], ctx.dtype(lhs), ctx.avals_out[0]
     if not is_static(groups) or not 0 < groups <= _MOST_GROUPS:
         ctx.decline("too many groups for one MatMul each")
     multiplied = _multiplied_in(dtype, ctx.dtype(rhs), out.dtype)
     if not is_float(multiplied) or not ctx.supports("MatMul", multiplied):
-        ctx.decline("integer element types")
+        ctx.pass_on("integer element types")
     if any(_is_zero(dim) for aval in ctx.avals_in for dim in aval.shape):
-        ctx.decline("nothing to multiply")
+        ctx.pass_on("nothing to multiply")
     (left,), (right,) = contracted
     if ragged == left:
         matrices = _matrix_of(ctx, lhs, left, multiplied), _matrix_of(ctx, rhs, right, multiplied)
@@ -331,14 +331,14 @@ def ragged_dot(
             stacked = ctx.cast(stacked, multiplied)
         product = _by_runs(ctx, rows, stacked, group_sizes, groups, out.shape[1])
     else:
-        ctx.decline("more than one axis of rows or columns")
+        ctx.pass_on("more than one axis of rows or columns")
     return ctx.cast(product, out.dtype)
 
 
 def _matrix_of(ctx: Context, value: Value, first: int, dtype: Dtype) -> Value:
     """A matrix with the axis `first` in front."""
     if len(ctx.known_dims(value)) != 2:
-        ctx.decline("not two matrices")
+        ctx.pass_on("not two matrices")
     return ctx.cast(ctx.transpose(value, (first, 1 - first)), dtype)
 
 

@@ -67,7 +67,7 @@ def collective_over_axis(ctx: Context, *operands: Value, axes: Sequence[str | in
     """Under `vmap` over the collective's name: a reduction of the axes whose numbers are among the names."""
     positions = tuple(axis for axis in axes if isinstance(axis, int))
     if not positions:
-        ctx.decline("no axis of the operand")
+        ctx.pass_on("no axis of the operand")
     return [ctx.jax(_REDUCTIONS[ctx.primitive], x, axis=positions) for x in operands]
 
 

@@ -97,11 +97,11 @@ def scan_of_linear_states(
     from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan  # thirty modules, which only a scan needs
 
     if not is_positive(length) or (is_static(length) and (length < _FEW_STEPS or unroll >= length)):
-        ctx.decline("it has few steps")
+        ctx.pass_on("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
     if adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
-        ctx.decline("it adds up products, which are computed before it")
+        ctx.pass_on("it adds up products, which are computed before it")
 
     def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
         return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
@@ -118,11 +118,11 @@ def scan_of_numbered_terms(
     num_consts, num_carry = scan_counts(params, len(operands))
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
     if len(operands) != num_consts + num_carry or not known.counters:
-        ctx.decline("it has inputs, or no counter")
+        ctx.pass_on("it has inputs, or no counter")
     if not is_static(length) or length < _FEW_STEPS or unroll >= length:
-        ctx.decline("it has few steps")
+        ctx.pass_on("it has few steps")
     if not adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
-        ctx.decline("it does more than to add up products times something")
+        ctx.pass_on("it does more than to add up products times something")
     starts = {k: ctx.known(operands[num_consts + k]) for k in known.counters}
     numbers = {k: np.arange(length, dtype=start.dtype) + start for k, start in starts.items() if start is not None}
     if len(numbers) != len(starts):
@@ -161,7 +161,7 @@ def scan_of_indexed_rows(
 ) -> Sequence[Value]:
     """A scan whose body reads and writes rows at its counter, as `fori_loop` does, over these rows; it is tried before the others."""
     if is_static(length) and (length < _FEW_STEPS or unroll >= length):
-        ctx.decline("it has few steps")
+        ctx.pass_on("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     init = operands[num_consts : num_consts + num_carry]
     known = {k: array for k, x in enumerate(init) if (array := ctx.known(x)) is not None}
@@ -169,7 +169,7 @@ def scan_of_indexed_rows(
     whole = ScanOfRows(jaxpr, num_consts, num_carry, length, reverse)
     traced = scan_of_rows(whole, starts, [struct(aval) for aval in ctx.avals_in])
     if traced is None:
-        ctx.decline("its body indexes no rows by a counter")
+        ctx.pass_on("its body indexes no rows by a counter")
     return ctx.inline(traced, *operands)
 
 

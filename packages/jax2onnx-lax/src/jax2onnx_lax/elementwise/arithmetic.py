@@ -66,7 +66,7 @@ def invert(ctx: Context, x: Value) -> Value:
 def either(ctx: Context, x: Value, y: Value, **_: object) -> Value:
     """The maximum or sum of booleans is Or."""
     if not is_bool(ctx.dtype(x)):
-        ctx.decline("not booleans")
+        ctx.pass_on("not booleans")
     return ctx.op.Or(x, y)
 
 
@@ -74,7 +74,7 @@ def either(ctx: Context, x: Value, y: Value, **_: object) -> Value:
 def both(ctx: Context, x: Value, y: Value, **_: object) -> Value:
     """The minimum or product of booleans is And."""
     if not is_bool(ctx.dtype(x)):
-        ctx.decline("not booleans")
+        ctx.pass_on("not booleans")
     return ctx.op.And(x, y)
 
 
@@ -85,7 +85,7 @@ def both(ctx: Context, x: Value, y: Value, **_: object) -> Value:
 def product_of_another_type(ctx: Context, x: Value, y: Value, *, out_dtype: DtypeLike | None = None) -> Value:
     """The product of the operands converted to `out_dtype`."""
     if out_dtype is None or ctx.dtype(x) == ctx.dtype(y) == np.dtype(out_dtype):
-        ctx.decline("the product has the type of its operands")
+        ctx.pass_on("the product has the type of its operands")
     return ctx.jax(lambda *xs: lax.mul(*(lax.convert_element_type(v, out_dtype) for v in xs)), x, y)
 
 
@@ -93,7 +93,7 @@ def product_of_another_type(ctx: Context, x: Value, y: Value, *, out_dtype: Dtyp
 def negate_unsigned(ctx: Context, x: Value) -> Value:
     """0 - x modulo 2^n, as ONNX's Neg takes signed types only."""
     if not np.issubdtype(ctx.dtype(x), np.unsignedinteger):
-        ctx.decline("signed")
+        ctx.pass_on("signed")
     return ctx.op.Sub(ctx.constant(0, like=x), x)
 
 

@@ -87,7 +87,7 @@ def bitcast_convert_type(ctx: Context, x: Value, **_: object) -> Value:
 def _narrow(ctx: Context, x: Value, source: Dtype, target: Dtype) -> Value:
     """Convert between signed and unsigned integers of the same width below 8 bits."""
     if _bits(source) != _bits(target):
-        ctx.decline(f"bitcast between {source} and {target}")
+        ctx.pass_on(f"bitcast between {source} and {target}")
     wide = ctx.cast(x, np.uint8 if unsigned(source) == source else np.int8)
     return convert(ctx, wide, target)
 
@@ -235,7 +235,7 @@ def nextafter(x: Array, y: Array) -> Array:
 def nextafter_by_bits(ctx: Context, x: Value, y: Value) -> Value:
     """The neighbours of floats by their bits, for targets without double precision."""
     if widest(ctx) == np.float64:
-        ctx.decline(f"{ctx.target.name} has double precision")
+        ctx.pass_on(f"{ctx.target.name} has double precision")
     return ctx.jax(_next_bits, x, y)
 
 

@@ -28,7 +28,7 @@ def not_equal(ctx: Context, x: Value, y: Value) -> Value:
 def compare_booleans(ctx: Context, x: Value, y: Value) -> Value:
     """False < True."""
     if not is_bool(ctx.dtype(x)):
-        ctx.decline("not booleans")
+        ctx.pass_on("not booleans")
     if ctx.primitive in ("gt", "le"):
         x, y = y, x
     less = ctx.op.And(ctx.op.Not(x), y)
@@ -51,7 +51,7 @@ def greater_or_equal(x: Array, y: Array) -> Array:
 def compare_keys(ctx: Context, x: Value, y: Value) -> Value:
     """Typed random keys are equal if all their words are."""
     if not jnp.issubdtype(ctx.avals_in[0].dtype, jax.dtypes.prng_key):
-        ctx.decline("not keys")
+        ctx.pass_on("not keys")
     words = ctx.ints(range(len(ctx.avals_out[0].shape), len(ctx.known_dims(x))))
     equal = ctx.op.ReduceMin(ctx.cast(ctx.op.Equal(x, y), np.int32), words, keepdims=0)
     return ctx.op.Equal(equal, ctx.constant(1 if ctx.primitive == "eq" else 0, np.int32))

@@ -112,7 +112,7 @@ def mulhi(x: Array, y: Array) -> Array:
 def mulhi_without_wider_integers(ctx: Context, x: Value, y: Value) -> Value:
     """The upper half of a product, for targets that do not multiply in twice the width."""
     if width(ctx.dtype(x)) != 32 or ctx.supports("Mul", np.uint64):
-        ctx.decline(f"{ctx.target.name} multiplies in a wider type")
+        ctx.pass_on(f"{ctx.target.name} multiplies in a wider type")
     return ctx.jax(_mulhi_in_halves, x, y)
 
 

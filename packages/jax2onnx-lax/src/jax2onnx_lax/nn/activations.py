@@ -143,9 +143,9 @@ def log_sigmoid_by_formula(ctx: Context, x: Value) -> Value:
 def _require_formula_of_softplus(ctx: Context, x: Value) -> None:
     count = math.prod(int(dim) if is_static(dim) else _SYMBOLIC for dim in ctx.avals_in[0].shape)
     if ctx.dtype(x) != np.float32 or count < _MANY_ELEMENTS:
-        ctx.decline("Softplus itself is fast enough")
+        ctx.pass_on("Softplus itself is fast enough")
     if ctx.prefers(Form.SOFTPLUS, Form.SOFTPLUS_BY_FORMULA) is Form.SOFTPLUS:
-        ctx.decline("Softplus is as fast")
+        ctx.pass_on("Softplus is as fast")
 
 
 def _softplus(ctx: Context, x: Value, signed: Value) -> Value:
@@ -176,7 +176,7 @@ def lower_gelu_erf(ctx: Context, x: Value, *, approximate: bool) -> Value:
     """Exact gelu before opset 20, in the form that the target fuses."""
     primitives = Form.GELU_BY_DIFFERENCE
     if approximate or ctx.opset >= 20 or ctx.prefers(primitives, Form.GELU_BY_QUOTIENT) is primitives:
-        ctx.decline("the primitives are as good")
+        ctx.pass_on("the primitives are as good")
     ctx.require("Erf", x)
     one, half = ctx.constant(1.0, like=x), ctx.constant(0.5, like=x)
     erf = ctx.op.Erf(ctx.op.Div(x, ctx.constant(math.sqrt(2.0), like=x)))

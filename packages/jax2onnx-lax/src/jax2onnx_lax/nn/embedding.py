@@ -40,7 +40,7 @@ def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill
     if ctx.dtype(indices) not in (np.int32, np.int64):
         indices = ctx.cast(indices, np.int64)
     if mode == "fill" and not is_float(ctx.dtype(table)):
-        ctx.decline("only a table of floats has rows of NaN")
+        ctx.pass_on("only a table of floats has rows of NaN")
     clipped = ctx.op.Clip(indices, ctx.constant(-size, like=indices), ctx.constant(size - 1, like=indices))
     if mode == "clip" or ctx.assumes(Assumption.FINITE):
         return ctx.op.Gather(table, clipped, axis=0)

@@ -40,7 +40,7 @@ def linear(
     ctx.require("MatMul", x)
     table = ctx.transposed_weight(kernel)
     if table is not None and table.uses():
-        ctx.decline("its kernel is the transpose of a weight that is read already")
+        ctx.pass_on("its kernel is the transpose of a weight that is read already")
     dims, features = ctx.known_dims(x), ctx.known_dims(kernel)
     batch, contracted_dims = dims[:-contracted], dims[-contracted:]
     results = features[:-contracted] if transposed else features[contracted:]

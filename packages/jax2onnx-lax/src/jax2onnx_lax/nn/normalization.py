@@ -88,7 +88,7 @@ def rms_norm_before_23(
     """`nn.rms_norm` in separate operators before opset 23, in the form that the target fuses if the fusion is accurate."""
     dtype = ctx.dtype(x)
     if ctx.opset >= 23 or dtype.itemsize < 4:
-        ctx.decline("there is an operator, or half precision needs float32 statistics")
+        ctx.pass_on("there is an operator, or half precision needs float32 statistics")
     fused = Form.RMS_NORMALIZATION_BY_POWER
     if ctx.prefers(Form.RMS_NORMALIZATION_BY_PRODUCT, fused) is fused and ctx.guarantees(
         "RMSNormalization", dtype, "accurate"

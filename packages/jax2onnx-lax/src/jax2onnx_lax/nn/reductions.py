@@ -63,7 +63,7 @@ def _decline_first_axis(ctx: Context, x: Value, axis: int, operator: Form, primi
     """Decline the first of several axes where the target computes the primitives faster than the operator."""
     rank = len(ctx.known_dims(x))
     if rank > 1 and axis == -rank and ctx.prefers(operator, primitives) is primitives:
-        ctx.decline("over the first axis the primitives are faster")
+        ctx.pass_on("over the first axis the primitives are faster")
 
 
 # -- sums and means -------------------------------------------------------------------------
@@ -93,9 +93,9 @@ def lower_logsumexp(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: 
 def lower_logsumexp_by_primitives(ctx: Context, a: Value, *, axes: tuple[int, ...], keepdims: bool) -> Value:
     """Log-sum-exp in separate operators, where these are faster, except in half precision, which JAX sums in float32."""
     if ctx.prefers(Form.REDUCE_LOG_SUM_EXP, Form.LOG_SUM_EXP_BY_FORMULA) is Form.REDUCE_LOG_SUM_EXP:
-        ctx.decline("ReduceLogSumExp is as fast")
+        ctx.pass_on("ReduceLogSumExp is as fast")
     if ctx.dtype(a).itemsize < 4:
-        ctx.decline("half precision")
+        ctx.pass_on("half precision")
     for op_type in ("ReduceMax", "ReduceSum"):
         _require_elements(ctx, op_type, a)
     limits = np.finfo(ctx.dtype(a))
@@ -161,10 +161,10 @@ def lower_mean_over_space(ctx: Context, a: Value, *, axes: tuple[int, ...], keep
     before it meets that of a convolution.
     """
     if axes != (-3, -2) or len(ctx.known_dims(a)) != 4 or ctx.dtype(a) != np.float32:
-        ctx.decline("not the spatial axes of float32 images with the channels last")
+        ctx.pass_on("not the spatial axes of float32 images with the channels last")
     mean, pool = Form.REDUCE_MEAN_CHANNELS_LAST, "GlobalAveragePool"
     if ctx.prefers(mean, Form.GLOBAL_AVERAGE_POOL_OF_TRANSPOSE) is mean:
-        ctx.decline("ReduceMean is as fast")
+        ctx.pass_on("ReduceMean is as fast")
     ctx.require(pool, a)
     _require_elements(ctx, pool, a)
     batch, _, _, channels = ctx.known_dims(a)

@@ -82,9 +82,9 @@ def cell_scan(
       reverse: whether the last step comes first.
     """
     if is_static(length) and length == 0:
-        ctx.decline("it has no steps")
+        ctx.pass_on("it has no steps")
     if not _has_gates(jaxpr):
-        ctx.decline("its step has no gates")
+        ctx.pass_on("its step has no gates")
     try:
         steps = Steps.from_jaxpr(jaxpr, num_consts, num_carry)
         return _CellScan(ctx, steps, operands, num_consts, num_carry, length, reverse).lowered()

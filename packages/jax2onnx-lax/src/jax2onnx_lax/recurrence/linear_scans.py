@@ -66,12 +66,12 @@ def linear_scan(ctx: Context, loop: Loop, operands: Sequence[Value], body: ScanB
       body: the body.
     """
     if has_keys(body.jaxpr):
-        ctx.decline("its steps have random keys, which are no numbers")
+        ctx.pass_on("its steps have random keys, which are no numbers")
     nonnegative = [_is_nonnegative(ctx.known(x)) for x in operands[: body.num_consts]]
     task, avals = _Task(ctx, loop, operands), list(map(struct, ctx.avals_in))
     traced = ctx.once(lambda: task.traced(body, avals, nonnegative), "linear_scan", body, avals, nonnegative)
     if is_static(body.length) and body.length < traced.least:
-        ctx.decline("it has few steps")
+        ctx.pass_on("it has few steps")
     return task.lowered(traced, body.length)
 
 

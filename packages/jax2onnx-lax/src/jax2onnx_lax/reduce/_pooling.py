@@ -92,12 +92,12 @@ def _pooling(ctx: Context, windows: Windows) -> _Pooling:
     if any(windows.base_dilation[axis] != 1 or windows.window_dilation[axis] != 1 for axis in axes):
         ctx.decline("dilated windows")
     if windows.covers(dims):
-        ctx.decline("a window over everything is a reduction")
+        ctx.pass_on("a window over everything is a reduction")
     kernel = tuple(size for axis in axes if is_static(size := windows.window_dimensions[axis]))
     if len(kernel) < len(axes):
         ctx.decline("windows of symbolic size")
     if all(size == 1 for size in kernel):
-        ctx.decline("windows of one element are a slice")
+        ctx.pass_on("windows of one element are a slice")
     rest = [i for i in range(len(dims)) if i not in axes]
     pairs, space = _padding(ctx, windows, kernel), [dims[i] for i in axes]
     if pairs is None:

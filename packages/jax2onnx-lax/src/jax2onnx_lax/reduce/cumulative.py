@@ -43,7 +43,7 @@ def cumprod(ctx: Context, x: Value, *, axis: int, reverse: bool) -> Value:
     """CumProd of float32 and float64."""
     ctx.require("CumProd", x, since=26)
     if ctx.dtype(x) not in (np.float32, np.float64):
-        ctx.decline("half precision is rounded once, at the end")
+        ctx.pass_on("half precision is rounded once, at the end")
     return ctx.op.CumProd(x, ctx.constant(axis, dtype=np.int64), reverse=int(reverse))
 
 

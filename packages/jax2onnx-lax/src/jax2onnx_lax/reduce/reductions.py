@@ -93,7 +93,7 @@ def _extremum(ctx: Context, op_type: str, x: Value, axes: Sequence[int], identit
     if any(isinstance(dims[axis], int) and dims[axis] == 0 for axis in axes):
         return ctx.broadcast(ctx.constant(identity, dtype=dtype), ctx.avals_out[0].shape)
     if dtype == np.uint64:
-        ctx.decline("uint64 is compared as int64 of the same order")
+        ctx.pass_on("uint64 is compared as int64 of the same order")
     if is_bool(dtype):
         return _boolean_extremum(ctx, op_type, x, axes)
     result = _reduce(ctx, op_type, x, axes)
@@ -153,7 +153,7 @@ def reduce_and(ctx: Context, x: Value, *, axes: Sequence[int], **_: object) -> V
 
 def _logic(ctx: Context, op_type: str, x: Value, axes: Sequence[int], identity: bool) -> Value:
     if axes and not is_bool(ctx.dtype(x)):
-        ctx.decline("bits are combined pair by pair")
+        ctx.pass_on("bits are combined pair by pair")
     return _extremum(ctx, op_type, x, axes, np.bool_(identity))
 
 

@@ -35,7 +35,7 @@ cases = [
     Case("sum_over_nothing", lambda x: lax.reduce_sum(x, ()), [("B", 5)], ("reduce_sum",), expect="Identity"),
     Case("sum_of_empty", lambda x: lax.reduce_sum(x, (1,)), [(3, 0)], ("reduce_sum",), expect="ReduceSum"),
     Case("sum_wraps_around", lambda x: lax.reduce_sum(x, (0,)), [np.full((5, 2), 2**30, np.int32)], ("reduce_sum",),
-         expect="MatMul", declines="ReduceSum of int32 does not wrap around on onnxruntime"),
+         expect="MatMul", declines="does not wrap around on"),
     Case("sum_int64", lambda x: lax.reduce_sum(x, (0, 2)), [((3, 4, 5), np.int64)], ("reduce_sum",),
          expect="Transpose -> Reshape -> MatMul -> Reshape"),
     Case("sum_symbolic_int32", lambda x: lax.reduce_sum(x, (1,)), [(_ints, np.int32)], ("reduce_sum",), expect="MatMul"),

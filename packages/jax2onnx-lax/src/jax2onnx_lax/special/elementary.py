@@ -84,7 +84,7 @@ def _refined_cbrt(x: Array) -> Array:
 def cbrt_in_single(ctx: Context, x: Value, *, accuracy: object = None) -> Value:
     """The cube root for targets without double precision: narrower types too are refined by a step of Newton's method."""
     if ctx.supports("Exp", np.float64):
-        ctx.decline(f"{ctx.target.name} has double precision")
+        ctx.pass_on(f"{ctx.target.name} has double precision")
     return ctx.cast(ctx.jax(_refined_cbrt, ctx.cast(x, np.float32)), ctx.dtype(x))
 
 
