@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
+from jax._src import api_util as _api_util
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import debugging as _debugging
@@ -33,6 +34,7 @@ from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
 from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
+from jax.extend import linear_util
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
 from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
@@ -262,13 +264,22 @@ def definition(primitive: Primitive) -> Function | None:
     return None if of_jax else impl
 
 
-def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTree]:
+def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTreeDef]:
     """Trace a function of no arguments: its jaxpr, with everything it closed over (tracers of the
-    surrounding trace included) turned into operands; those operands; the result's pytree of avals.
+    surrounding trace included) turned into operands; those operands; the tree of its result.
+
+    `jax.make_jaxpr` would make a jitted function of it first, which takes longer than tracing a layer.
     """
-    traced, out = jax.make_jaxpr(thunk, return_shape=True)()
-    inner, consts = open_jaxpr(traced)
-    return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
+    trees: list[PyTreeDef] = []
+
+    def leaves() -> list[jax.Array]:
+        found, tree = jax.tree_util.tree_flatten(thunk())
+        trees.append(tree)
+        return found
+
+    function = linear_util.wrap_init(leaves, debug_info=_api_util.debug_info("composite", thunk, (), {}))
+    jaxpr, _, consts = _partial_eval.trace_to_jaxpr_dynamic(function, [])
+    return closed(_partial_eval.convert_constvars_jaxpr(jaxpr), ()), list(consts), trees[0]
 
 
 def key_physical_aval(dtype: Dtype) -> Aval:
