@@ -22,7 +22,7 @@ from jax2onnx_graph.targets import Target, standard_target
 __all__ = ["SelectionsPass"]
 
 # From so many elements on, where the calls of the further nodes cost a small part of the gain.
-_MANY = 8192
+_MANY = 4096
 # Constants of more elements are not looked at.
 _MOST_CONSTANTS = 1 << 20
 _ORDER = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})

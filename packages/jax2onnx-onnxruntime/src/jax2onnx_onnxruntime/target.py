@@ -119,6 +119,7 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime._repairs import RepairsPass
         from jax2onnx_onnxruntime._scalar_fusions import ScalarFusionsPass
         from jax2onnx_onnxruntime._selections import SelectionsPass
+        from jax2onnx_onnxruntime._transposes import TransposesPass
 
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
@@ -132,6 +133,7 @@ class OnnxRuntime(Target):
             EmptyOperandsPass,
             legalise,
             TransposedProductsPass,
+            TransposesPass,
             NeutralConstantsPass,
             ScalarFusionsPass,
         )

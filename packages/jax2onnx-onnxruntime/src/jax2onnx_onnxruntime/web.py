@@ -45,10 +45,11 @@ class Web(OnnxRuntime):
         return super().supports(op_type, dtype, opset)
 
     def passes(self) -> Sequence[PassFactory]:
-        """Those of ONNX Runtime but for selections without branches, which a graphics card has anyhow."""
+        """Those of ONNX Runtime but for two about the time of its kernels: a graphics card selects and transposes otherwise."""
         from jax2onnx_onnxruntime._selections import SelectionsPass
+        from jax2onnx_onnxruntime._transposes import TransposesPass
 
-        return [one for one in super().passes() if one is not SelectionsPass]
+        return [one for one in super().passes() if one not in (SelectionsPass, TransposesPass)]
 
 
 _REPLACEABLE = frozenset({"Celu", "Selu", "Softsign"})
