@@ -34,7 +34,6 @@ def operators(program: Any) -> set[str]:
 PROGRAMS = programs.programs()
 
 
-@pytest.mark.sampled(24)
 @pytest.mark.parametrize("one", PROGRAMS, ids=[one.name for one in PROGRAMS])
 def test_programs(one: programs.Program) -> None:
     fn = one.make()
@@ -58,7 +57,6 @@ def _as_jax_computes(one: programs.Program, fn: Callable[..., Any]) -> Callable[
 SIZES_FROM_DATA = [one for one in PROGRAMS if programs.has_sizes_from_data(one)]
 
 
-@pytest.mark.sampled(11)
 @pytest.mark.parametrize("one", SIZES_FROM_DATA, ids=[one.name for one in SIZES_FROM_DATA])
 def test_programs_with_empty_and_full_selections(one: programs.Program) -> None:
     fn = one.make()
@@ -70,7 +68,6 @@ def test_programs_with_empty_and_full_selections(one: programs.Program) -> None:
         )
 
 
-@pytest.mark.sampled(26)
 @pytest.mark.parametrize("one", PROGRAMS[2::5], ids=[one.name for one in PROGRAMS[2::5]])
 def test_programs_in_plain_onnx(one: programs.Program) -> None:
     fn = one.make()

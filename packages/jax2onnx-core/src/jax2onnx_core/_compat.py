@@ -23,6 +23,7 @@ from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src import pjit as _pjit
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
 from jax._src import tree_util as _tree_util
@@ -220,6 +221,11 @@ def is_traced_now(value: object) -> bool:
     return isinstance(value, _core.Tracer) and value._trace is _core.trace_ctx.trace
 
 
+def is_jitted(eqn: Equation) -> bool:
+    """Whether an equation is the call of a jitted function."""
+    return eqn.primitive is _pjit.jit_p
+
+
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:
     """Evaluate (or trace) a jaxpr, closed or with its constants given."""
     inner, constants = open_jaxpr(jaxpr, consts)
@@ -277,7 +283,7 @@ def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], Py
         trees.append(tree)
         return found
 
-    function = linear_util.wrap_init(leaves, debug_info=_api_util.debug_info("composite", thunk, (), {}))
+    function = linear_util.wrap_init(leaves, debug_info=_api_util.debug_info("traced call", thunk, (), {}))
     jaxpr, _, consts = _partial_eval.trace_to_jaxpr_dynamic(function, [])
     return closed(_partial_eval.convert_constvars_jaxpr(jaxpr), ()), list(consts), trees[0]
 

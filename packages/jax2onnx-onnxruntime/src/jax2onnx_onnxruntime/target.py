@@ -105,7 +105,7 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of kernels, forms of attention with their masks, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
         from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
@@ -118,6 +118,8 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime._partly_filled import PartlyFilledPass
         from jax2onnx_onnxruntime._repairs import RepairsPass
         from jax2onnx_onnxruntime._scalar_fusions import ScalarFusionsPass
+        from jax2onnx_onnxruntime._selections import SelectionsPass
+        from jax2onnx_onnxruntime._transposes import TransposesPass
 
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
@@ -127,9 +129,11 @@ class OnnxRuntime(Target):
             RecurrentNanPass,
             FullyMaskedRowsPass,
             *attention,
+            SelectionsPass,
             EmptyOperandsPass,
             legalise,
             TransposedProductsPass,
+            TransposesPass,
             NeutralConstantsPass,
             ScalarFusionsPass,
         )
