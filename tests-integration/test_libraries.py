@@ -36,7 +36,6 @@ PROGRAMS = [one for one in programs.programs() if not one.refusal]
 REFUSED = [one for one in programs.programs() if one.refusal]
 
 
-@pytest.mark.sampled(44)
 @pytest.mark.parametrize("one", PROGRAMS, ids=[one.name for one in PROGRAMS])
 def test_programs(one: programs.Program) -> None:
     fn = one.make()
@@ -53,7 +52,6 @@ def _as_jax_computes(one: programs.Program, fn: Callable[..., Any]) -> Callable[
 SIZES_FROM_DATA = [one for one in PROGRAMS if programs.has_sizes_from_data(one)]
 
 
-@pytest.mark.sampled(44)
 @pytest.mark.parametrize("one", SIZES_FROM_DATA, ids=[one.name for one in SIZES_FROM_DATA])
 @pytest.mark.filterwarnings("ignore:.*invalid value encountered in cast:RuntimeWarning")
 def test_programs_with_data_that_select_nothing_all_and_one(one: programs.Program) -> None:
@@ -66,7 +64,6 @@ def test_programs_with_data_that_select_nothing_all_and_one(one: programs.Progra
         assert_same(exported, _as_jax_computes(one, fn), *arguments, rtol=one.rtol)
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize("one", REFUSED, ids=[one.name for one in REFUSED])
 def test_programs_that_no_model_can_be(one: programs.Program) -> None:
     with pytest.raises((ConversionError, TypeError, ValueError)) as caught:
@@ -74,7 +71,6 @@ def test_programs_that_no_model_can_be(one: programs.Program) -> None:
     assert one.refusal in " ".join([str(caught.value), *vars(caught.value).get("__notes__", ())])
 
 
-@pytest.mark.sampled(26)
 @pytest.mark.parametrize("one", PROGRAMS[2::5], ids=[one.name for one in PROGRAMS[2::5]])
 def test_programs_in_plain_onnx(one: programs.Program) -> None:
     fn = one.make()

@@ -176,6 +176,61 @@ def test_frozen_parts_stay(training):
     assert not np.allclose(weights["out"]["w"], first["out"]["w"])
 
 
+# -- several steps in one call, and several sessions ----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def looped() -> Training:
+    return to_training(perceptron(), perceptron_loss, optax.adamw(1e-2), BATCH, loop=True)
+
+
+def test_a_loop_is_the_same_as_its_steps_one_by_one(looped, tmp_path):
+    given = batches((4,), 3, 8)
+    one, whole = looped.session(), open_training(looped.save(tmp_path / "training"))
+    expected = [one.step(*batch) for batch in given]
+    for part in (given[:1], given[1:]):
+        result = whole.loop(*map(np.stack, zip(*part, strict=True)))
+        wanted, expected = expected[: len(part)], expected[len(part) :]
+        for name, found in result.items():
+            np.testing.assert_allclose(found, [step[name] for step in wanted], rtol=1e-5)
+    assert whole.steps == 8
+    assert_trees_equal(looped.weights(whole.state), looped.weights(one), 1e-5, 1e-6)
+
+
+def test_a_loop_with_a_loss_that_is_not_finite_leaves_the_states_as_they_were(looped):
+    session, given = looped.session(), batches((4,), 3, 4)
+    session.step(*given[0])
+    before, (x, labels) = dict(session.state), map(np.stack, zip(*given, strict=True))
+    x[2] = np.inf
+    with pytest.raises(LossError, match=r"The loss of step 4 is nan\. The states are those of before the loop"):
+        session.loop(x, labels)
+    assert all(np.array_equal(before[name], session.state[name]) for name in before)
+
+
+def test_a_training_without_a_loop(training):
+    with pytest.raises(OptionError, match=r"no 'loop': export it with to_training\(…, loop=True\)"):
+        training.session().loop(np.zeros((2, 1, 4), np.float32), np.zeros((2, 1), np.int32))
+
+
+def test_federated_averaging_of_two_sessions(training):
+    given = batches((4,), 3, 4)
+    sessions, weights = [training.session(), training.session()], [perceptron(), perceptron()]
+    for session, own in zip(sessions, (given[:2], given[2:]), strict=True):
+        for batch in own:
+            session.step(*batch)
+    for name in [name for name in sessions[0].state if name.startswith("parameters.")]:
+        mean = np.mean([session.state[name] for session in sessions], axis=0)
+        for session in sessions:
+            session.state[name] = mean
+    weights = [
+        [*steps_in_jax(perceptron(), perceptron_loss, optax.adamw(1e-2), own)][-1][1] for own in (given[:2], given[2:])
+    ]
+    expected = jax.tree.map(lambda *xs: sum(xs) / 2, *weights)
+    for session in sessions:
+        assert_trees_equal(training.weights(session), expected)
+    np.testing.assert_allclose(sessions[0].infer(given[0][0]), logits_of(expected, given[0][0]), rtol=1e-4, atol=1e-5)
+
+
 # -- a convolutional network of NNX --------------------------------------------------------------
 
 

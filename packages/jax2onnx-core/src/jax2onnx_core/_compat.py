@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
+from jax._src import api_util as _api_util
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src import pjit as _pjit
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
 from jax._src import tree_util as _tree_util
@@ -33,7 +35,11 @@ from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
 from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
+<<<<<<< HEAD
+from jax.extend import linear_util
+=======
 from jax.extend.core import primitives as _primitives
+>>>>>>> sized
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
 from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
@@ -227,6 +233,11 @@ def is_traced_now(value: object) -> bool:
     return isinstance(value, _core.Tracer) and value._trace is _core.trace_ctx.trace
 
 
+def is_jitted(eqn: Equation) -> bool:
+    """Whether an equation is the call of a jitted function."""
+    return eqn.primitive is _pjit.jit_p
+
+
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:
     """Evaluate (or trace) a jaxpr, closed or with its constants given."""
     inner, constants = open_jaxpr(jaxpr, consts)
@@ -271,13 +282,22 @@ def definition(primitive: Primitive) -> Function | None:
     return None if of_jax else impl
 
 
-def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTree]:
+def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTreeDef]:
     """Trace a function of no arguments: its jaxpr, with everything it closed over (tracers of the
-    surrounding trace included) turned into operands; those operands; the result's pytree of avals.
+    surrounding trace included) turned into operands; those operands; the tree of its result.
+
+    `jax.make_jaxpr` would make a jitted function of it first, which takes longer than tracing a layer.
     """
-    traced, out = jax.make_jaxpr(thunk, return_shape=True)()
-    inner, consts = open_jaxpr(traced)
-    return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
+    trees: list[PyTreeDef] = []
+
+    def leaves() -> list[jax.Array]:
+        found, tree = jax.tree_util.tree_flatten(thunk())
+        trees.append(tree)
+        return found
+
+    function = linear_util.wrap_init(leaves, debug_info=_api_util.debug_info("traced call", thunk, (), {}))
+    jaxpr, _, consts = _partial_eval.trace_to_jaxpr_dynamic(function, [])
+    return closed(_partial_eval.convert_constvars_jaxpr(jaxpr), ()), list(consts), trees[0]
 
 
 def scan_counts(params: Params, operands: int) -> tuple[int, int]:

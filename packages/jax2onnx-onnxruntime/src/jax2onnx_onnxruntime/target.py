@@ -27,6 +27,7 @@ class OnnxRuntime(Target):
 
     def __init__(self, version: str = "", notes: Sequence[str] = ()) -> None:
         self._version, self.notes = version, notes
+        self._supported: dict[tuple[str, np.dtype[Any], int], bool] = {}
         if version:
             from jax2onnx_onnxruntime._kernels import measured_opsets
 
@@ -66,6 +67,12 @@ class OnnxRuntime(Target):
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
+        asked = op_type, dtype, opset
+        if asked not in self._supported:  # of each node that is made
+            self._supported[asked] = self._supports(*asked)
+        return self._supported[asked]
+
+    def _supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         from jax2onnx_onnxruntime._contrib import DOMAIN, runs_contrib
         from jax2onnx_onnxruntime._support import supports
 
@@ -98,7 +105,7 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of kernels, forms of attention with their masks, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
         from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
         from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
@@ -111,6 +118,8 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime._partly_filled import PartlyFilledPass
         from jax2onnx_onnxruntime._repairs import RepairsPass
         from jax2onnx_onnxruntime._scalar_fusions import ScalarFusionsPass
+        from jax2onnx_onnxruntime._selections import SelectionsPass
+        from jax2onnx_onnxruntime._transposes import TransposesPass
 
         repairs = [RepairsPass] if self._version else []
         legalise = partial(LegalisePass, version=self._version)
@@ -120,9 +129,11 @@ class OnnxRuntime(Target):
             RecurrentNanPass,
             FullyMaskedRowsPass,
             *attention,
+            SelectionsPass,
             EmptyOperandsPass,
             legalise,
             TransposedProductsPass,
+            TransposesPass,
             NeutralConstantsPass,
             ScalarFusionsPass,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.targets import PassFactory
 
 from jax2onnx_onnxruntime.target import OnnxRuntime
 
@@ -41,6 +43,13 @@ class Web(OnnxRuntime):
         if op_type in _REPLACEABLE and not _runs_on_gpu(op_type, np.dtype(dtype), opset):
             return False
         return super().supports(op_type, dtype, opset)
+
+    def passes(self) -> Sequence[PassFactory]:
+        """Those of ONNX Runtime but for two about the time of its kernels: a graphics card selects and transposes otherwise."""
+        from jax2onnx_onnxruntime._selections import SelectionsPass
+        from jax2onnx_onnxruntime._transposes import TransposesPass
+
+        return [one for one in super().passes() if one not in (SelectionsPass, TransposesPass)]
 
 
 _REPLACEABLE = frozenset({"Celu", "Selu", "Softsign"})

@@ -11,12 +11,23 @@ from jax2onnx_core import to_onnx
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_graph.errors import OptionError
 
-from jax2onnx_training.functions import LossFunction, Optimizer, reading, step_of
+from jax2onnx_training.functions import LossFunction, Optimizer, loop_of, reading, step_of
 from jax2onnx_training.models import TrainedModel, take_apart
 from jax2onnx_training.named_trees import NamedTree
 from jax2onnx_training.options import ExportOptions
 from jax2onnx_training.probing import Batch, changed_variables, read_inputs
-from jax2onnx_training.state_names import EVALUATE, INFER, KEY, OPTIMIZER, PARAMETERS, STEPS, VARIABLES, new_name
+from jax2onnx_training.state_names import (
+    EVALUATE,
+    INFER,
+    KEY,
+    LOOP,
+    OPTIMIZER,
+    PARAMETERS,
+    STEP,
+    STEPS,
+    VARIABLES,
+    new_name,
+)
 from jax2onnx_training.training import Reader, Training
 
 __all__ = ["to_training"]
@@ -26,7 +37,7 @@ def to_training(
     model: object, loss: Function, optimizer: Optimizer, batch: Sequence[PyTree], *, variables: PyTree = None,
     trained: object = None, key: jax.Array | None = None, optimizer_state: PyTree = None,
     evaluate: Function | None = None, infer: Function | None = None, inputs: Sequence[PyTree] | None = None,
-    **options: Unpack[ExportOptions],
+    loop: bool = False, **options: Unpack[ExportOptions],
 ) -> Training:  # fmt: skip
     """Export the training of a model: a step, an evaluation and an inference over one set of weights.
 
@@ -46,6 +57,7 @@ def to_training(
         model at inference, unless these draw random numbers or nothing tells the model that it is not trained.
       infer: what an inference computes, from the model (and the variables) and the inputs; by default a call of a framework's model.
       inputs: the inputs of the inference; by default the batch without its last entry, which has the labels.
+      loop: whether there is a program of several steps too, a `jax.lax.scan` over batches that are stacked along a first axis, `steps`.
       options: those of `to_onnx`: target, opset, constraints, x64, plugins, …
 
     Raises:
@@ -64,10 +76,11 @@ def to_training(
         VARIABLES: {name: apart.first_variables[name] for name in changed}, KEY: key, STEPS: np.int32(0),
     }  # fmt: skip
     states = {name: value for name, value in first.items() if jax.tree.leaves(value)}
-    step = to_onnx(
-        step_of(lossy, optimizer, state, [*states], given.names), [*states.values(), *batch],
-        states={name: new_name(name) for name in states}, **options,
-    )  # fmt: skip
+    function, kept = step_of(lossy, optimizer, state, [*states], given.names), {name: new_name(name) for name in states}
+    movers = {STEP: to_onnx(function, [*states.values(), *batch], states=kept, **options)}
+    if loop:
+        several = loop_of(function, [*states], given.names)
+        movers[LOOP] = to_onnx(several, [*states.values(), *given.stacked(STEPS)], states=kept, **options)
     readers: dict[str, Reader] = {}
     if (fn := _evaluation(evaluate, lossy, key, changed)) is not None:
         readers[EVALUATE] = _reader(fn, apart, states, given, options)
@@ -78,7 +91,7 @@ def to_training(
             else Batch.from_arguments(fn, leading, inputs, {}, options)
         )
         readers[INFER] = _reader(fn, apart, states, given, options)
-    return Training(step, readers, apart, state, changed)
+    return Training(movers, readers, apart, state, changed)
 
 
 def _called(model: Function, *inputs: PyTree) -> PyTree:

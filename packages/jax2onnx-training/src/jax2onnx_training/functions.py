@@ -1,4 +1,4 @@
-"""`TrainingFunctions`: the functions that are exported: a step, which returns new states, and those that read them."""
+"""The functions that are exported: a step and a loop of steps, which return new states, and those that read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jax2onnx_training.models import TrainedModel
 from jax2onnx_training.named_trees import NamedTree
 from jax2onnx_training.state_names import KEY, LOSS, OPTIMIZER, PARAMETERS, STEPS, VARIABLES, new_name
 
-__all__ = ["LossFunction", "Optimizer", "reading", "step_of", "with_parameters"]
+__all__ = ["LossFunction", "Optimizer", "loop_of", "reading", "step_of", "with_parameters"]
 
 
 class Optimizer(Protocol):
@@ -113,6 +113,26 @@ def step_of(
         return {LOSS: value, **metrics, **{new_name(name): new[name] for name in states}}
 
     return with_parameters(step, [*states, *names])
+
+
+def loop_of(step: Function, states: Sequence[str], names: Sequence[str]) -> Function:
+    """The function of several steps: it takes the states and batches, stacked, and returns the stacked losses and metrics, and the last states.
+
+    Args:
+      step: the function of one step.
+      states: the names of the states.
+      names: the names of what is in a batch.
+    """
+
+    def loop(*args: PyTree) -> dict[str, PyTree]:
+        def body(held: Sequence[PyTree], batch: Sequence[PyTree]) -> tuple[list[PyTree], dict[str, PyTree]]:
+            result = step(*held, *batch)
+            return [result.pop(new_name(name)) for name in states], result
+
+        held, results = jax.lax.scan(body, list(args[: len(states)]), args[len(states) :])
+        return {**results, **{new_name(name): x for name, x in zip(states, held, strict=True)}}
+
+    return with_parameters(loop, [*states, *names])
 
 
 def reading(fn: Function, model: TrainedModel, states: Sequence[str], names: Sequence[str]) -> Function:

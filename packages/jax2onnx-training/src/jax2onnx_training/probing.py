@@ -11,6 +11,7 @@ from jax2onnx_core import Jaxpr
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.python_functions import bound_parameters
 from jax2onnx_core.jax_types import Function, PyTree
+from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 
 from jax2onnx_training.functions import LossFunction, with_parameters
@@ -56,6 +57,14 @@ class Batch:
             )
         types, _ = jax.tree.unflatten(parsed.tree, parsed.avals)
         return cls(specifications, names, types)
+
+    def stacked(self, axis: str) -> list[PyTree]:
+        """The specifications of several batches, stacked along a first axis of this name."""
+
+        def stack(x: jax.ShapeDtypeStruct) -> tuple[tuple[str | int, ...], Dtype]:
+            return (axis, *(d if isinstance(d, int) else str(d) for d in x.shape)), x.dtype
+
+        return jax.tree.map(stack, list(self.types))
 
     def first(self, count: int) -> Batch:
         """The first entries of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Unpack
 
 import numpy as np
@@ -16,7 +17,7 @@ from jax2onnx_runtime.pytrees import PyTree
 
 from jax2onnx_training.errors import LossError
 from jax2onnx_training.options import SessionOptions
-from jax2onnx_training.state_names import EVALUATE, INFER, LOSS, PARAMETERS, STEP, STEPS
+from jax2onnx_training.state_names import EVALUATE, INFER, LOOP, LOSS, PARAMETERS, STEP, STEPS
 
 __all__ = ["TrainingSession", "open_training"]
 
@@ -62,10 +63,28 @@ class TrainingSession:
           LossError: the loss is NaN or infinite; the states are those of before the step.
           RuntimeInputError: the arguments do not fit; the states stay as they are.
         """
-        result: dict[str, PyTree] = self._session.step(STEP, *batch, **named)
-        if not np.isfinite(result[LOSS]):
-            self._session[STEP].undo()
-            raise self._loss_error(result[LOSS])
+        return self._move(STEP, batch, named)
+
+    def loop(self, *batches: PyTree, **named: PyTree) -> dict[str, PyTree]:
+        """Take as many steps as there are batches, which are stacked along a first axis.
+
+        Returns:
+          The losses and the metrics, each stacked.
+
+        Raises:
+          LossError: a loss is NaN or infinite; the states are those of before all steps.
+          OptionError: the training was exported without a loop.
+          RuntimeInputError: the arguments do not fit; the states stay as they are.
+        """
+        return self._move(LOOP, batches, named)
+
+    def _move(self, name: str, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> dict[str, PyTree]:
+        """Run a program that moves the states on; put them back where a loss is not finite."""
+        result: dict[str, PyTree] = self._run(name, args, kwargs, advice="loop=True")
+        losses = np.atleast_1d(result[LOSS])
+        if not np.isfinite(losses).all():
+            self._session[name].undo()
+            raise self._loss_error(losses)
         return result
 
     def step_on(self, arrays: Mapping[str, Array]) -> dict[str, PyTree]:
@@ -73,7 +92,8 @@ class TrainingSession:
         args, kwargs = self._arguments({number: arrays[name] for name, number in self._numbers.items()})
         return self.step(*args, **kwargs)
 
-    def _loss_error(self, loss: PyTree) -> LossError:
+    def _loss_error(self, losses: Array) -> LossError:
+        first = int(np.argmin(np.isfinite(losses)))
         bad = [name for name in self.state if name.startswith(f"{PARAMETERS}.") and not _is_finite(self.state[name])]
         if bad:
             advice = (
@@ -81,21 +101,23 @@ class TrainingSession:
                 "learning rate or clipped gradients; optax.apply_if_finite leaves such steps out by itself."
             )
         else:
-            advice = "The states are those of before this step. Look at the batch, or train on with a smaller learning rate or clipped gradients."
-        return LossError(f"The loss of step {self.steps + 1} is {loss}. {advice}")
+            advice = f"The states are those of before {'this step' if len(losses) == 1 else 'the loop'}. Look at the batch, or train on with a smaller learning rate or clipped gradients."
+        return LossError(f"The loss of step {self.steps + first + 1} is {losses[first]}. {advice}")
 
     def evaluate(self, *batch: PyTree) -> PyTree:
         """What the evaluation computes with the weights of now; by default the loss and the metrics. The states stay."""
-        return self._read(EVALUATE, batch)
+        return self._run(EVALUATE, batch)
 
     def infer(self, *inputs: PyTree) -> PyTree:
         """What the inference computes with the weights of now. The states stay."""
-        return self._read(INFER, inputs)
+        return self._run(INFER, inputs)
 
-    def _read(self, name: str, args: tuple[PyTree, ...]) -> PyTree:
+    def _run(
+        self, name: str, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree] = MappingProxyType({}), advice: str = ""
+    ) -> PyTree:
         if name not in self._session:
-            raise OptionError(f"This training has no {name!r}: export it with to_training(…, {name}=…).")
-        return self._session.step(name, *args)
+            raise OptionError(f"This training has no {name!r}: export it with to_training(…, {advice or f'{name}=…'}).")
+        return self._session.step(name, *args, **kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a checkpoint, all states, to a file (`.npz`), whole or not at all. Raises SaveError."""

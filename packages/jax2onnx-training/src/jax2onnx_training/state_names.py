@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-__all__ = ["EVALUATE", "INFER", "KEY", "LOSS", "OPTIMIZER", "PARAMETERS", "STEP", "STEPS", "VARIABLES", "new_name"]
+__all__ = [
+    "EVALUATE",
+    "INFER",
+    "KEY",
+    "LOOP",
+    "LOSS",
+    "OPTIMIZER",
+    "PARAMETERS",
+    "STEP",
+    "STEPS",
+    "VARIABLES",
+    "new_name",
+]
 
 #: The programs of a training.
 STEP = "step"
+LOOP = "loop"
 EVALUATE = "evaluate"
 INFER = "infer"
 #: The states, of which a step takes those that it needs.

@@ -80,23 +80,28 @@ class Training:
     """A step of training, and what reads its weights, exported.
 
     Attributes:
-      step: the program of a step.
+      movers: the programs that move the states on: `step`, and `loop` where it was asked for.
       readers: the other programs: `evaluate`, `infer`.
       model: the model, taken apart.
       optimizer: the structure of the state of the optimizer.
       changed: the names of the variables that a step changes.
     """
 
-    step: OnnxProgram
+    movers: Mapping[str, OnnxProgram]
     readers: Mapping[str, Reader]
     model: TrainedModel
     optimizer: NamedTree
     changed: Sequence[str]
 
     @property
+    def step(self) -> OnnxProgram:
+        """The program of a step."""
+        return self.movers[STEP]
+
+    @property
     def programs(self) -> dict[str, OnnxProgram]:
         """All programs by name."""
-        return {STEP: self.step, **{name: reader.program for name, reader in self.readers.items()}}
+        return {**self.movers, **{name: reader.program for name, reader in self.readers.items()}}
 
     @functools.cached_property
     def bundle(self) -> Bundle:

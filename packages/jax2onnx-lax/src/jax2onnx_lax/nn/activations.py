@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
-from jax2onnx_core import Call, Composites, Context, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Replacement, Rules, Value, bind_composite
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.forms import Form
 
@@ -158,8 +160,33 @@ def _softplus(ctx: Context, x: Value, signed: Value) -> Value:
 
 
 @composites.call("jax.nn:gelu", name="jax.nn.gelu", keep_under_vmap=True)
-def gelu(x: jax.Array, approximate: bool = True) -> Call | None:
-    return Call(x, approximate=bool(approximate)) if is_float_array(x) else None
+def gelu(x: jax.Array, approximate: bool = True) -> Call | Replacement | None:
+    if not is_float_array(x):
+        return None
+    return Call(x, approximate=True) if approximate else Replacement(_exact_gelu(x))
+
+
+def _whole_exact_gelu(x: jax.Array) -> jax.Array:
+    """x Φ(x) as one operation."""
+
+    def meaning() -> jax.Array:
+        return (0.5 * x * lax.erfc(-x * np.sqrt(0.5).astype(x.dtype))).astype(x.dtype)
+
+    result: jax.Array = bind_composite("jax.nn.gelu", Call(x, approximate=False), meaning, keep_under_vmap=True)
+    return result
+
+
+def _jvp_of_exact_gelu(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """Φ(x) + x φ(x) by erf: by erfc, as JAX has it, its formulas for small and for large numbers would both be computed."""
+    (x,), (tangent,) = primals, tangents
+    distribution = 0.5 * (1 + lax.erf(x * np.sqrt(0.5).astype(x.dtype)))
+    density = jnp.exp(-0.5 * x * x) * np.asarray(1 / np.sqrt(2 * np.pi), x.dtype)
+    return _exact_gelu(x), tangent * (distribution + x * density)
+
+
+# It stays whole where it is differentiated.
+_exact_gelu: jax.custom_jvp[jax.Array] = jax.custom_jvp(_whole_exact_gelu)
+_exact_gelu.defjvp(_jvp_of_exact_gelu)
 
 
 @rules.lower("jax.nn.gelu")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike, DTypeLike
-from jax2onnx_core import Call, Composites, Context, Rules, Value
+from jax2onnx_core import Call, Composites, Context, Replacement, Rules, Value, bind_composite
 from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.forms import Form
@@ -32,15 +34,39 @@ def _require_elements(ctx: Context, op_type: str, x: Value) -> None:
 
 
 @composites.call("jax.nn:softmax", name="jax.nn.softmax", keep_under_vmap=True)
-def softmax(x: jax.Array, axis: int | tuple[int, ...] = -1, where: jax.Array | None = None) -> Call | None:
+def softmax(x: jax.Array, axis: int | tuple[int, ...] = -1, where: jax.Array | None = None) -> Replacement | None:
     if not is_float_array(x) or where is not None or (from_end := axis_from_end(axis, x.ndim)) is None:
         return None
-    return Call(x, axis=from_end)
+    return Replacement(_softmax(x, from_end))
+
+
+def _whole_softmax(x: jax.Array, axis: int) -> jax.Array:
+    """The softmax as one operation."""
+
+    def meaning() -> jax.Array:
+        exponentials = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis, keepdims=True, initial=-jnp.inf)))
+        return exponentials / exponentials.sum(axis, keepdims=True)
+
+    result: jax.Array = bind_composite("jax.nn.softmax", Call(x, axis=axis), meaning, keep_under_vmap=True)
+    return result
+
+
+def _jvp_of_softmax(axis: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """By the result, so that the exponentials are not computed beside it; as JAX has it with `jax_softmax_custom_jvp`."""
+    y, tangent = _softmax(primals[0], axis), tangents[0]
+    return y, y * (tangent - (y * tangent).sum(axis, keepdims=True))
+
+
+# It stays whole where it is differentiated.
+_softmax: jax.custom_jvp[jax.Array] = jax.custom_jvp(_whole_softmax, nondiff_argnums=(1,))
+_softmax.defjvp(_jvp_of_softmax)
 
 
 @composites.call("jax.nn:log_softmax", name="jax.nn.log_softmax", keep_under_vmap=True)
 def log_softmax(x: jax.Array, axis: int | tuple[int, ...] = -1, where: jax.Array | None = None) -> Call | None:
-    return softmax(x, axis, where)
+    if not is_float_array(x) or where is not None or (from_end := axis_from_end(axis, x.ndim)) is None:
+        return None
+    return Call(x, axis=from_end)
 
 
 @rules.lower("jax.nn.softmax")

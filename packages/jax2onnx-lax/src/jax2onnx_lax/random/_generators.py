@@ -32,8 +32,8 @@ _PARITY = np.uint32(0x1BD11BDA)
 
 
 def _rotate_left(x: A, distance: int) -> A:
-    """uint32 words with their bits rotated to the left."""
-    return (x << np.uint32(distance)) | (x >> np.uint32(32 - distance))
+    """uint32 words with their bits rotated to the left, by what runtimes have vectorised kernels for: a product and a sum."""
+    return x * np.uint32(1 << distance) + (x >> np.uint32(32 - distance))
 
 
 def threefry2x32(key0: A, key1: A, x0: A, x1: A) -> tuple[A, A]:
