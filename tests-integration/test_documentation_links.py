@@ -6,6 +6,8 @@ import documentation_links
 import pytest
 from documentation_links import address, public_name, public_operation
 
+pytestmark = pytest.mark.sampled(None)
+
 
 @pytest.mark.parametrize(
     ("name", "page"),

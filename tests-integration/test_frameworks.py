@@ -52,6 +52,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_operators_are_those_of_nnx(library, kind):

@@ -15,6 +15,8 @@ from jax2onnx_testing.graph_text import graph_text
 
 from examples.golden_models import EXPORTS
 
+pytestmark = pytest.mark.sampled(None)
+
 TEXTS = Path(__file__).parent / "golden"
 UPDATE = "nox -s golden -- --update"
 Version = tuple[int, int]

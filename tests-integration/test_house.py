@@ -17,6 +17,8 @@ import layer_operations
 import pytest
 from jax2onnx_testing.collection import find_cases
 
+pytestmark = pytest.mark.sampled(None)
+
 ROOT = Path(__file__).parent.parent
 SOURCES = {path.name: path for path in sorted(ROOT.glob("packages/*/src/jax2onnx_*"))}
 CORE = SOURCES["jax2onnx_core"]

@@ -12,6 +12,7 @@ import optax
 import pytest
 from jax import lax
 from jax2onnx_core import to_onnx
+from jax2onnx_core.plugins.errors import ConversionError
 
 import examples.library_models as models
 from examples import programs
@@ -31,10 +32,10 @@ def operators(program: Any) -> set[str]:
     return {node.op_type for node in program.model.graph}
 
 
-PROGRAMS = programs.programs()
+PROGRAMS = [one for one in programs.programs() if not one.refusal]
+REFUSED = [one for one in programs.programs() if one.refusal]
 
 
-@pytest.mark.sampled(24)
 @pytest.mark.parametrize("one", PROGRAMS, ids=[one.name for one in PROGRAMS])
 def test_programs(one: programs.Program) -> None:
     fn = one.make()
@@ -45,32 +46,31 @@ def test_programs(one: programs.Program) -> None:
 
 def _as_jax_computes(one: programs.Program, fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which JAX computes without jit where its sizes depend on data."""
-    if not programs.has_sizes_from_data(one):
-        return fn
-
-    def call(*arguments: Any) -> Any:
-        with jax.disable_jit():
-            return fn(*jax.tree.map(jax.numpy.asarray, arguments))
-
-    return call
+    return (lambda *arguments: programs.in_jax(fn, arguments)) if programs.has_sizes_from_data(one) else fn
 
 
 SIZES_FROM_DATA = [one for one in PROGRAMS if programs.has_sizes_from_data(one)]
 
 
-@pytest.mark.sampled(11)
 @pytest.mark.parametrize("one", SIZES_FROM_DATA, ids=[one.name for one in SIZES_FROM_DATA])
-def test_programs_with_empty_and_full_selections(one: programs.Program) -> None:
+@pytest.mark.filterwarnings("ignore:.*invalid value encountered in cast:RuntimeWarning")
+def test_programs_with_data_that_select_nothing_all_and_one(one: programs.Program) -> None:
     fn = one.make()
     exported = to_onnx(fn, programs.specs(one))
     assert exported.check_symbols() == []
-    for sign in (-1, 1):
-        assert_same(
-            exported, _as_jax_computes(one, fn), *programs.arguments(one, programs.SIZES[0], sign), rtol=one.rtol
-        )
+    kinds: tuple[programs.Data, ...] = ("none", "all", "one", "nan")
+    for data in kinds:
+        arguments = programs.arguments(one, programs.SIZES[0], data)
+        assert_same(exported, _as_jax_computes(one, fn), *arguments, rtol=one.rtol)
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.parametrize("one", REFUSED, ids=[one.name for one in REFUSED])
+def test_programs_that_no_model_can_be(one: programs.Program) -> None:
+    with pytest.raises((ConversionError, TypeError, ValueError)) as caught:
+        to_onnx(one.make(), programs.specs(one))
+    assert one.refusal in " ".join([str(caught.value), *vars(caught.value).get("__notes__", ())])
+
+
 @pytest.mark.parametrize("one", PROGRAMS[2::5], ids=[one.name for one in PROGRAMS[2::5]])
 def test_programs_in_plain_onnx(one: programs.Program) -> None:
     fn = one.make()

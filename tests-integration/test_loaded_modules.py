@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.sampled(None)
+
 EXPORTS = {
     "a function": "import jax.numpy as jnp; to_onnx(jnp.tanh, [('B', 3)])",
     "an NNX model": "from flax import nnx; to_onnx(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), [('B', 3)])",

@@ -83,6 +83,7 @@ def export(built: Built) -> OnnxProgram:
     return Built(built.variant, built.fn, built.inputs, options).export()
 
 
+@pytest.mark.sampled(20)
 def test_a_target_with_primitives_only(variant: Variant) -> None:
     built = build(variant)
     if variant.skip_reason or built.options.get("opset", OPSET) > OPSET or "plugins" in built.options:

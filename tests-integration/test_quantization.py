@@ -37,7 +37,6 @@ def exported(name: str) -> OnnxProgram:
     return to_onnx(example.make(), example.inputs)
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("mode", get_args(Mode))
 def test_a_model_is_quantised(name: str, mode: Mode, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ EXACT = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", EXACT)
 def test_nan_and_infinities_are_as_in_jax(name):
     x, y = mixed(0), mixed(1)[::-1].copy()

@@ -24,7 +24,7 @@ def test_known_differences_are_about_calls():
         assert any(re.search(line.pattern, expression) for expression in expressions), line
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(30)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("job", SAMPLE)
 def test_a_call_equals_jax(job):

@@ -3,6 +3,8 @@
 Results of cases are kept in `conformance-results/` as they come; `--fresh` forgets them, `--models` leaves the cases out. It fails
 where a case is wrong and no limitation of the target or its runtime explains it. `--limitations` writes the table of these alone.
 
+`--programs` runs the programs of `examples/programs` whose sizes depend on data instead, and writes the table of docs/guide/sizes.md.
+
 `--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime,
 `--runtime openvino=PATH` that of one with OpenVINO. `--accelerator tensorrt=PATH` and `--accelerator qnn=PATH` give all cases of all
 packages to the vendor's software for one accelerator instead, and write docs/devices.md. Browsers run the models where `nox -s browser` has installed what that needs.
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 import onnx_ir as ir
 import onnxruntime
 import target_cases
@@ -41,10 +44,12 @@ from other_runtimes import OtherRuntime
 from pages import write_part
 from resumable import Entry, remembered, run
 
+from examples import programs
 from examples.ten_models import MODELS
 
 ROOT = Path(__file__).parent.parent
 PAGE, DEVICES = ROOT / "docs" / "targets.md", ROOT / "docs" / "devices.md"
+SIZES = ROOT / "docs" / "guide" / "sizes.md"
 #: Targets for accelerators, and whether their models have fixed sizes.
 ACCELERATORS = {"tensorrt": False, "qnn": True}
 #: Models for TensorRT, which needs a GPU, are held against its operator table at export, and run in ONNX Runtime.
@@ -267,6 +272,53 @@ def limitation_rows() -> Iterator[str]:
         yield f"| {', '.join(dict.fromkeys(names))} | {one.subject} | {dtypes} | {one.reason} |"
 
 
+PROGRAMS_HEAD = ("| tool | target | equal | refused at export | not run | wrong |", "|---|---|---:|---:|---:|---:|")
+
+
+def program_rows(runtimes: Mapping[str, Runtime]) -> Iterator[str]:
+    """The table of the programs whose sizes depend on data by runtime, and below it those that it does not run."""
+    yield from PROGRAMS_HEAD
+    notes: list[str] = []
+    chosen = [one for one in programs.programs() if programs.has_sizes_from_data(one) and not one.refusal]
+    for name, runtime in runtimes.items():
+        found: dict[str, list[str]] = collections.defaultdict(list)
+        for one in chosen:
+            found[outcome_of_program(one, runtime)].append(one.name.partition("-")[2])
+        counts = collections.Counter({status.partition(": ")[0]: 0 for status in found})
+        for status, names in found.items():
+            counts[status.partition(": ")[0]] += len(names)
+        cells = (counts["equal"], counts["refused"], counts["not run"], counts["wrong"])
+        yield f"| {name} | `{runtime.target}` | {' | '.join(map(str, cells))} |"
+        notes += [
+            f"* {name}, {status} ({len(names)}, such as `{names[0]}`)"
+            for status, names in sorted(found.items())
+            if status != "equal"
+        ]
+    yield ""
+    yield from notes
+
+
+def outcome_of_program(one: programs.Program, runtime: Runtime) -> str:
+    """What becomes of a program in a runtime with several data: "equal", or what it is else, and why."""
+    fn = one.make()
+    try:
+        program = to_onnx(fn, programs.specs(one), target=runtime.target)
+    except errors.Jax2OnnxError as error:
+        reason = " ".join(str(error).split())
+        return "refused: a size that depends on data" if "depends on data" in reason else f"refused: {reason[:80]}"
+    run = loader(runtime)(program.model)
+    for data in ("any", "none", "all", "one"):
+        arguments = programs.arguments(one, programs.SIZES[0], data)
+        try:
+            got = run(program.feeds(*arguments))
+        except Exception as error:  # noqa: BLE001  (whatever a runtime raises is the result)
+            return f"not run: {short(str(error)).removeprefix('no: ')}"
+        want = map(np.asarray, jax.tree_util.tree_leaves(programs.in_jax(fn, arguments)))
+        if not all(compare(a, b, rtol=one.rtol).is_close for a, b in zip(got, want, strict=True)):
+            return "wrong: other results than those of JAX"
+    return "equal"
+
+
 def accelerate(options: argparse.Namespace) -> None:
     """Give the cases to the software of an accelerator, and write its part of the page; an error where some fail for no known reason."""
     target, _, python = options.accelerator.partition("=")
@@ -280,10 +332,30 @@ def accelerate(options: argparse.Namespace) -> None:
         sys.exit("\n".join(f"{target}: {entry['name']}: {entry['detail']}" for entry in failed))
 
 
+def runtimes_of(named: Sequence[str]) -> dict[str, Runtime]:
+    """The columns of the table of models: the named runtimes ("1.18=PYTHON"), those of this environment, and browsers where there are any."""
+    runtimes = {"onnx.reference": Runtime(standard_target.name)}
+    for number, _, python in (runtime.partition("=") for runtime in named):
+        if number == "openvino":
+            runtimes["OpenVINO"] = Runtime("openvino", python)
+        else:
+            runtimes[f"ONNX Runtime {number}"] = Runtime(f"onnxruntime=={number}", python)
+    runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = Runtime("onnxruntime")
+    runtimes[STAND_IN] = Runtime("tensorrt")
+    missing = installed()
+    if missing is None:
+        for provider, column in (("wasm", "WebAssembly"), ("webgpu", "WebGPU")):
+            runtimes[f"ONNX Runtime Web {version()}, {column}"] = Runtime("web", provider=provider)
+    else:
+        print(f"without browsers: {missing}")
+    return runtimes
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runtime", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--models", action="store_true", help="the ten models alone")
+    parser.add_argument("--programs", action="store_true", help="the programs whose sizes depend on data alone")
     parser.add_argument("--limitations", action="store_true", help="the known limitations alone, without any runtime")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of cases")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
@@ -296,21 +368,12 @@ def main() -> None:
     write_part(PAGE, "limitations", limitation_rows())
     if options.limitations:
         return
-    runtimes = {"onnx.reference": Runtime(standard_target.name)}
-    for number, _, python in (runtime.partition("=") for runtime in options.runtime):
-        if number == "openvino":
-            runtimes["OpenVINO"] = Runtime("openvino", python)
-        else:
-            runtimes[f"ONNX Runtime {number}"] = Runtime(f"onnxruntime=={number}", python)
-    runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = Runtime("onnxruntime")
-    runtimes[STAND_IN] = Runtime("tensorrt")
-    missing = installed()
-    if missing is None:
-        for provider, column in (("wasm", "WebAssembly"), ("webgpu", "WebGPU")):
-            runtimes[f"ONNX Runtime Web {version()}, {column}"] = Runtime("web", provider=provider)
+    runtimes = runtimes_of(options.runtime)
+    if options.programs:
+        write_part(SIZES, "programs", program_rows({**runtimes, **{name: Runtime(name) for name in ACCELERATORS}}))
+        return
+    if installed() is None:
         write_part(PAGE, "placement", placement_rows())
-    else:
-        print(f"without browsers: {missing}")
     write_part(PAGE, "models", model_rows(runtimes))
     if options.models:
         return

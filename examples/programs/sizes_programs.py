@@ -410,3 +410,318 @@ def grid():
         return jnp.stack(jnp.broadcast_arrays(axis[:, None], axis[None]), -1), jnp.tril(jnp.ones((n, n)))
 
     return fn
+
+
+# -- further texts and signals ------------------------------------------------------------------
+
+
+@program(("T", 3))
+def clipped_to_speech():
+    def fn(frames):
+        loud = jnp.flatnonzero((frames**2).mean(-1) > 0.5)
+        first, last = loud.min(initial=frames.shape[0]), loud.max(initial=-1)
+        return frames[first : last + 1]
+
+    return fn
+
+
+@program((("T",), np.int32))
+def pieces_of_bytes():
+    def fn(text):
+        is_start = jnp.concatenate([jnp.ones(1, bool), text[:-1] == 3])
+        owners = jnp.cumsum(is_start) - 1
+        starts = jnp.flatnonzero(is_start)
+        return starts, jax.ops.segment_sum(text, owners, starts.shape[0])
+
+    return fn
+
+
+@program((("T",), np.int32))
+def merged_pairs():
+    def fn(tokens):
+        is_pair = (tokens[:-1] == 1) & (tokens[1:] == 2)
+        merged = tokens.at[:-1].set(jnp.where(is_pair, 10, tokens[:-1]))
+        return merged[~jnp.concatenate([jnp.zeros(1, bool), is_pair])]
+
+    return fn
+
+
+@program((("B", "T"), np.int32), (("B",), np.int32))
+def packed_batch():
+    def fn(tokens, lengths):
+        lengths = jnp.minimum(lengths, tokens.shape[1])
+        packed = tokens[jnp.arange(tokens.shape[1]) < lengths[:, None]]
+        ends = jnp.cumsum(lengths)
+        owners = jnp.repeat(jnp.arange(lengths.shape[0]), lengths)
+        return packed, owners, jnp.arange(owners.shape[0]) - (ends - lengths)[owners]
+
+    return fn
+
+
+@program(("N", 4), INTEGERS)
+def softmax_of_ragged_rows():
+    def fn(x, counts):
+        owners = jnp.repeat(jnp.arange(counts.shape[0]), counts % 3)
+        logits = x[owners, 0] * jnp.arange(owners.shape[0])
+        largest = jax.ops.segment_max(logits, owners, counts.shape[0])
+        weights = jnp.exp(logits - largest[owners])
+        return weights / jax.ops.segment_sum(weights, owners, counts.shape[0])[owners]
+
+    return fn
+
+
+@program(("N",))
+def nucleus():
+    def fn(logits):
+        order = jnp.argsort(-logits)
+        chances = nn.softmax(logits)[order]
+        kept = jnp.cumsum(chances) - chances < 0.7
+        return order[kept], chances[kept] / chances[kept].sum()
+
+    return fn
+
+
+@program(("T", 5), ("T", 5), (("T",), np.int32))
+def accepted_and_one_more():
+    def fn(wanted, drafted, tokens):
+        places = jnp.arange(tokens.shape[0])
+        right = nn.softmax(wanted)[places, tokens % 5] >= nn.softmax(drafted)[places, tokens % 5]
+        count = jnp.cumprod(right).sum()
+        following = wanted[jnp.minimum(count, tokens.shape[0] - 1)].argmax().astype(np.int32)
+        return jnp.append(tokens[:count], following)
+
+    return fn
+
+
+@program(("T", 6), ("T", 6), NUMBER)
+def compacted_cache():
+    def fn(keys, values, n):
+        scores = keys @ jnp.ones(6)
+        places = jnp.sort(lax.top_k(scores, jnp.minimum(n, scores.shape[0]))[1])
+        return keys[places], values[places]
+
+    return fn
+
+
+@program(("T",))
+def crossings():
+    def fn(x):
+        places = jnp.flatnonzero(jnp.sign(x[1:]) * jnp.sign(x[:-1]) < 0)
+        return places + x[places] / (x[places] - x[places + 1])
+
+    return fn
+
+
+@program(("T",))
+def intervals_of_peaks():
+    def fn(x):
+        peaks = jnp.flatnonzero((x[1:-1] > x[:-2]) & (x[1:-1] >= x[2:]) & (x[1:-1] > 0)) + 1
+        gaps = jnp.diff(peaks)
+        return gaps, jnp.where(gaps.shape[0] > jnp.zeros(()), gaps.sum() / jnp.maximum(gaps.shape[0], 1), 0)
+
+    return fn
+
+
+@program(("T",), NUMBER)
+def resampled():
+    def fn(x, n):
+        places = jnp.linspace(0, x.shape[0] - 1, n + 2)
+        return jnp.interp(places, jnp.arange(x.shape[0]), x)
+
+    return fn
+
+
+@program(("T",), NUMBER)
+def frames_with_a_window():
+    def fn(x, n):
+        size = jnp.minimum(n + 1, x.shape[0])
+        return (x[: x.shape[0] // size * size].reshape(-1, size) * jnp.hanning(size)).sum(-1)
+
+    return fn
+
+
+# -- further images -----------------------------------------------------------------------------
+
+
+@program((8, 8))
+def cut_to_what_is_there():
+    def fn(image):
+        rows, columns = jnp.flatnonzero((image > 1).any(1)), jnp.flatnonzero((image > 1).any(0))
+        top, left = rows.min(initial=8), columns.min(initial=8)
+        return image[top : rows.max(initial=-1) + 1, left : columns.max(initial=-1) + 1]
+
+    return fn
+
+
+@program((8, 8, 2), NUMBER)
+def centre_of_an_image():
+    def fn(image, n):
+        size = jnp.minimum(n, 8)
+        start = (8 - size) // 2
+        return image[start : start + size, start : start + size]
+
+    return fn
+
+
+@program(("H", "W", 3))
+def padded_to_a_square():
+    def fn(image):
+        rows, columns = image.shape[:2]
+        missing = jnp.maximum(jnp.asarray([columns - rows, rows - columns]), 0)
+        return jnp.pad(image, ((0, missing[0]), (0, missing[1]), (0, 0)))
+
+    return fn
+
+
+@program((8, 8))
+def peaks_of_a_heat_map():
+    def fn(heat):
+        largest = lax.reduce_window(heat, -jnp.inf, lax.max, (3, 3), (1, 1), "SAME")
+        rows, columns = jnp.nonzero((heat == largest) & (heat > 0.5))
+        order = jnp.argsort(-heat[rows, columns])
+        return jnp.stack([rows, columns], -1)[order], heat[rows, columns][order]
+
+    return fn
+
+
+@program(("N", 4), ("N",))
+def suppression_by_a_matrix():
+    def fn(x, scores):
+        order = jnp.argsort(-scores)
+        boxes = _corners(x)[order]
+        overlaps = jax.vmap(lambda one: _overlap(one, boxes))(boxes)
+        kept = ~(jnp.tril(overlaps > 0.5, -1)).any(1)
+        return boxes[kept], scores[order][kept]
+
+    return fn
+
+
+@program(("N", 4), ("N",))
+def suppression_while_some_remain():
+    def fn(x, scores):
+        boxes = _corners(x)
+
+        def step(state):
+            kept, left = state
+            best = jnp.argmax(jnp.where(left, scores, -jnp.inf))
+            left = (left & (_overlap(boxes[best], boxes) < 0.5)).at[best].set(False)
+            return kept.at[best].set(True), left
+
+        none = jnp.zeros(scores.shape, bool)
+        kept, _ = lax.while_loop(lambda state: state[1].any(), step, (none, scores > 0))
+        return boxes[kept]
+
+    return fn
+
+
+@program((8, 8), NUMBER)
+def histogram_of_an_image():
+    def fn(image, n):
+        counts, edges = jnp.histogram(image, bins=n + 1, range=(-3, 3))
+        return jnp.cumsum(counts) / image.size, edges[jnp.append(counts, 1) > 0]
+
+    return fn
+
+
+# -- further points and tables --------------------------------------------------------------------
+
+
+@program(("B", "T"))
+def sparse_product():
+    def fn(x):
+        rows, columns = jnp.nonzero(x > 0)
+        values = x[rows, columns]
+        counts = jnp.bincount(rows, length=x.shape[0])
+        product = jax.ops.segment_sum(values * jnp.ones(x.shape[1])[columns], rows, x.shape[0])
+        return values, columns, jnp.concatenate([jnp.zeros(1, counts.dtype), jnp.cumsum(counts)]), product
+
+    return fn
+
+
+@program(("N", 2))
+def line_through_inliers():
+    def fn(points):
+        x, y = points[:, 0], points[:, 1]
+        inside = jnp.abs(y - y.mean()) <= 1.5 * y.std() + 1e-3
+        table = jnp.stack([x[inside], jnp.ones_like(x[inside])], 1)
+        return jnp.linalg.solve(table.T @ table + 0.1 * jnp.eye(2), table.T @ y[inside])
+
+    return fn
+
+
+@program(("N", 3), ("N",), NUMBER)
+def graph_attention():
+    weights = numbers(3, 3)
+
+    def fn(nodes, scores, n):
+        senders, receivers = jnp.nonzero(jnp.abs(scores[:, None] - scores) < 0.1 * n)
+        logits = nn.leaky_relu((nodes @ weights)[senders] @ jnp.ones(3))
+        chances = jnp.exp(logits) / jax.ops.segment_sum(jnp.exp(logits), receivers, nodes.shape[0])[receivers]
+        return jax.ops.segment_sum(chances[:, None] * nodes[senders], receivers, nodes.shape[0])
+
+    return fn
+
+
+@program((("N",), np.int32), (("N",), np.int32), ("T", 4))
+def edges_without_loops():
+    def fn(senders, receivers, nodes):
+        senders, receivers = senders % nodes.shape[0], receivers % nodes.shape[0]
+        real = senders != receivers
+        senders, receivers = senders[real], receivers[real]
+        degrees = jnp.zeros(nodes.shape[0]).at[receivers].add(1)
+        return jnp.zeros_like(nodes).at[receivers].add(nodes[senders]) / jnp.maximum(degrees, 1)[:, None]
+
+    return fn
+
+
+@program(("N", 2), NUMBER)
+def nearest_neighbours():
+    def fn(points, n):
+        apart = ((points[:, None] - points) ** 2).sum(-1)
+        _, near = lax.top_k(-apart, jnp.minimum(n, points.shape[0]))
+        return points[near] - points[:, None]
+
+    return fn
+
+
+@program(("N",), INTEGERS)
+def curve_of_thresholds():
+    def fn(scores, labels):
+        levels = jnp.unique(jnp.round(scores))[::-1]
+        taken = jnp.round(scores) >= levels[:, None]
+        right = (taken & (labels > 4)).sum(1)
+        return levels, right / taken.sum(1), right
+
+    return fn
+
+
+@program(INTEGERS, ("N",))
+def groups_of_a_table():
+    def fn(keys, values):
+        groups, owners, counts = jnp.unique(keys, return_inverse=True, return_counts=True)
+        totals = jnp.zeros(groups.shape[0]).at[owners].add(values)
+        most = jnp.full(groups.shape[0], -jnp.inf).at[owners].max(values)
+        return groups[counts > 1], (totals / counts)[counts > 1], most
+
+    return fn
+
+
+@program(("N",), ("N",))
+def rows_that_differ():
+    def fn(x, y):
+        changed = x != y
+        return jnp.flatnonzero(changed), jnp.stack([x[changed], y[changed]], axis=1)
+
+    return fn
+
+
+@program(("N", 3), ("N",))
+def bag_of_embeddings():
+    table = numbers(10, 4)
+
+    def fn(x, scores):
+        rows = jnp.argwhere(x > 0)
+        hashed = (3 * rows[:, 0] + rows[:, 1]) % 10
+        return jax.ops.segment_sum(table[hashed], rows[:, 0], scores.shape[0])
+
+    return fn

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core.jax_types import Equation, Function, Jaxpr
-from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxpr
-from jax2onnx_testing._compat import scan_counts
+from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxpr, scan_counts
 
 __all__ = ["ELEMENTWISE", "Interpreter", "Values", "perturbed"]
 

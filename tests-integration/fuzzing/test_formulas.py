@@ -48,11 +48,13 @@ def names(formulas):
 # -- the formulas ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("formula", FORMULAS, ids=names(FORMULAS))
 def test_a_formula_becomes_its_operators(formula):
     assert is_formed(formula)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("formula", FORMULAS, ids=names(FORMULAS))
 def test_a_formula_has_the_values_of_jax(formula):
     assert findings(base(formula)) == []
@@ -88,26 +90,23 @@ def test_the_names_of_formulas_differ():
 # -- their look-alikes -------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("mutant", SINGLE, ids=map(str, SINGLE))
 def test_look_alikes(mutant):
     assert mutant.program() is not None
     assert findings(mutant) == []
 
 
-@pytest.mark.sampled(40)
 @pytest.mark.parametrize("mutant", VARIED, ids=map(str, VARIED))
 def test_variations(mutant):
     assert findings(mutant) == []
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(2 * len(FORMULAS)))
 def test_look_alikes_in_other_situations(seed):
     assert findings(mutant_of_seed(seed, MODULE)) == []
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("formula", FORMULAS, ids=names(FORMULAS))
 def test_half_precision_stays_within_its_tolerance(formula, dtype):
@@ -119,7 +118,6 @@ def test_half_precision_stays_within_its_tolerance(formula, dtype):
 _FUSED = [(formula, dtype) for formula in FORMULAS if formula.passes for dtype in formula.dtypes if dtype != "float64"]
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("formula", "dtype"), _FUSED, ids=[f"{f.name}, {dtype}" for f, dtype in _FUSED])
 def test_what_a_fusion_makes_is_as_near_to_the_exact_result_as_jax(formula, dtype):
     program = Mutant(formula, {}, Situation(dtype, opset=formula.opset, values="unit")).program()

@@ -33,20 +33,17 @@ def test_orders_of_two_seeds_differ_and_those_of_one_do_not():
     assert random_order(passes, 1) == random_order(passes, 1) != random_order(passes, 2)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formula", FORMULAS, ids=[formula.name for formula in FORMULAS])
 def test_the_values_of_formulas_do_not_depend_on_the_order_of_passes(formula):
     assert differences(model_before_passes(base(formula)), range(3)) == []
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formula", FORMULAS, ids=[formula.name for formula in FORMULAS])
 def test_a_second_run_of_all_passes_changes_no_formula(formula):
     model = model_before_passes(base(formula))
     assert graph_text(model.optimised(times=2)) == graph_text(model.optimised())
 
 
-@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", CASES[::5], ids=[case.id for case in CASES[::5]])
 def test_the_values_of_cases_do_not_depend_on_the_order_of_passes(case):
     model = before_passes(case)

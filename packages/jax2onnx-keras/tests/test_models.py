@@ -90,7 +90,6 @@ def test_model_in_single_precision(make):
     assert paths <= set(program.model.graph.initializers)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", MODELS)
 def test_model_in_double_precision(make):
     with jax.enable_x64(True):

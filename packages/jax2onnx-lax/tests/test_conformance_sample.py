@@ -14,7 +14,7 @@ import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_testing.harness import compare_harness
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(40)
 
 NAMES = pathlib.Path(__file__).with_name("conformance_sample.txt").read_text().split()
 

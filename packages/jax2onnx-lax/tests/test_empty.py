@@ -13,7 +13,7 @@ from jax import lax
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.plugins.errors import RuntimeInputError
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(20)
 
 Function = Callable[[jax.Array], jax.Array]
 

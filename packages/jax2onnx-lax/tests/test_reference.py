@@ -84,7 +84,6 @@ def _agree(program: OnnxProgram, fn: Function, length: int) -> None:
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-4, atol=2e-4), program(x), jax.jit(fn)(x))
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", OVER_TIME)
 def test_a_fixed_length_of_time_runs_in_the_reference_implementation(name: str, length: int) -> None:
@@ -99,7 +98,6 @@ def test_every_length_of_time_runs_in_the_reference_implementation(name: str) ->
         _agree(program, OVER_TIME[name], length)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_of_a_recurrence_runs_in_the_reference_implementation(name: str) -> None:
     spelling = SPELLINGS[name]

@@ -12,7 +12,7 @@ from jax2onnx_core import to_onnx
 from jax2onnx_testing.checks import check_at_sizes
 from symbolic_situations import SITUATIONS, Situation
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(20)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.name)

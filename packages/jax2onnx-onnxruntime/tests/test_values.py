@@ -11,8 +11,6 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_onnxruntime import LegalisePass, load
 
-pytestmark = pytest.mark.sampled(2)
-
 BOOL = [np.bool_]
 SIGNED = [np.int8, np.int16, np.int32, np.int64]
 UNSIGNED = [np.uint8, np.uint16, np.uint32, np.uint64]

@@ -131,3 +131,35 @@ def test_operations_without_a_case_are_named():
 def test_a_target_can_be_chosen(pytester, demo):
     result = pytester.runpytest(str(demo), "-v", "--target", "onnx")
     result.assert_outcomes(passed=5, skipped=1)
+
+
+GRIDS = """
+import pytest
+
+@pytest.mark.parametrize("n", range(20))
+def test_grid(n): pass
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("n", range(20))
+def test_marked(n): pass
+
+@pytest.mark.sampled(None)
+@pytest.mark.parametrize("n", range(20))
+def test_whole(n): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "setting", "passed"),
+    [([], "3", 60), (["--jax2onnx-quick"], "3", 3 + 5 + 20), (["--jax2onnx-quick"], "", 20 + 5 + 20)],
+)
+def test_the_quick_suite_runs_some_parameters_of_a_test(pytester, options, setting, passed):
+    pytester.makepyfile(GRIDS)
+    pytester.makeini(f"[pytest]\njax2onnx_sampled = {setting}")
+    pytester.runpytest(*options).assert_outcomes(passed=passed, deselected=60 - passed)
+
+
+def test_the_same_parameters_are_run_each_time(pytester):
+    pytester.makepyfile(GRIDS)
+    first, second = (pytester.runpytest("--jax2onnx-quick", "-v", "-k", "marked").outlines for _ in range(2))
+    assert [line for line in first if "::" in line] == [line for line in second if "::" in line]

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
+from jax._src import api_util as _api_util
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
 from jax._src import effects as _effects
 from jax._src import mesh as _mesh
+from jax._src import pjit as _pjit
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
 from jax._src import tree_util as _tree_util
@@ -33,6 +35,11 @@ from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
 from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
+<<<<<<< HEAD
+from jax.extend import linear_util
+=======
+from jax.extend.core import primitives as _primitives
+>>>>>>> sized
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
 from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
@@ -68,6 +75,7 @@ __all__ = [
     "check_codes",
     "checkify_kind",
     "closed",
+    "cond_p",
     "constrain",
     "constraints_kept",
     "current_frame",
@@ -95,6 +103,7 @@ __all__ = [
     "is_type_cast",
     "is_user_file",
     "key_physical_aval",
+    "largest_of",
     "name_stack",
     "on_a_mesh",
     "open_jaxpr",
@@ -104,6 +113,8 @@ __all__ = [
     "rebuild_jaxpr",
     "register_composite_rules",
     "register_size_rules",
+    "scan_counts",
+    "scan_p",
     "scope_of",
     "size_comparisons",
     "solve_dims",
@@ -120,6 +131,7 @@ __all__ = [
     "undecided_equalities",
     "unknown_symbol_error",
     "user_frame",
+    "while_p",
     "with_check_codes",
     "with_constants",
     "with_exact_shape",
@@ -134,6 +146,9 @@ __all__ = [
 
 ShapedArray = _core.ShapedArray
 trace_context = _config.trace_context
+#: The primitives of control flow, for what evaluates them.
+cond_p, scan_p, while_p = _primitives.cond_p, _primitives.scan_p, _primitives.while_p
+
 inconclusive_dimension_error = _core.InconclusiveDimensionOperation
 unknown_symbol_error = _shape_poly.UnexpectedDimVar
 tree_differences = _tree_util.equality_errors_pytreedef
@@ -218,6 +233,11 @@ def is_traced_now(value: object) -> bool:
     return isinstance(value, _core.Tracer) and value._trace is _core.trace_ctx.trace
 
 
+def is_jitted(eqn: Equation) -> bool:
+    """Whether an equation is the call of a jitted function."""
+    return eqn.primitive is _pjit.jit_p
+
+
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:
     """Evaluate (or trace) a jaxpr, closed or with its constants given."""
     inner, constants = open_jaxpr(jaxpr, consts)
@@ -262,13 +282,30 @@ def definition(primitive: Primitive) -> Function | None:
     return None if of_jax else impl
 
 
-def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTree]:
+def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTreeDef]:
     """Trace a function of no arguments: its jaxpr, with everything it closed over (tracers of the
-    surrounding trace included) turned into operands; those operands; the result's pytree of avals.
+    surrounding trace included) turned into operands; those operands; the tree of its result.
+
+    `jax.make_jaxpr` would make a jitted function of it first, which takes longer than tracing a layer.
     """
-    traced, out = jax.make_jaxpr(thunk, return_shape=True)()
-    inner, consts = open_jaxpr(traced)
-    return closed(_partial_eval.convert_constvars_jaxpr(inner), ()), list(consts), out
+    trees: list[PyTreeDef] = []
+
+    def leaves() -> list[jax.Array]:
+        found, tree = jax.tree_util.tree_flatten(thunk())
+        trees.append(tree)
+        return found
+
+    function = linear_util.wrap_init(leaves, debug_info=_api_util.debug_info("traced call", thunk, (), {}))
+    jaxpr, _, consts = _partial_eval.trace_to_jaxpr_dynamic(function, [])
+    return closed(_partial_eval.convert_constvars_jaxpr(jaxpr), ()), list(consts), trees[0]
+
+
+def scan_counts(params: Params, operands: int) -> tuple[int, int]:
+    """The number of constants and of carried values among the operands of a scan, whose parameters are `params`."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    groups = params["ft_in"].update(range(operands)).unpack()
+    return len(list(groups[0])), len(list(groups[1]))
 
 
 def key_physical_aval(dtype: Dtype) -> Aval:
@@ -362,15 +399,23 @@ class _Comparisons:
     def __init__(self) -> None:
         self._original = _shape_poly._geq_decision
         self._lock, self._windows = threading.Lock(), 0
+        self._thread = threading.local()
 
     @contextlib.contextmanager
-    def of_sizes(self) -> Iterator[None]:
-        """Inside, these are decided."""
+    def of_sizes(self, has_sizes: Callable[[], bool]) -> Iterator[None]:
+        """Inside, these are decided; for all sizes of this thread where it `has_sizes` from data."""
+        outer = vars(self._thread).get("has_sizes")
+        self._thread.has_sizes = has_sizes
         self._enter(1)
         try:
             yield
         finally:
             self._enter(-1)
+            self._thread.has_sizes = outer
+
+    def _has_sizes(self) -> bool:
+        found = vars(self._thread).get("has_sizes")
+        return found is not None and found()
 
     def _enter(self, change: int) -> None:
         with self._lock:
@@ -381,8 +426,8 @@ class _Comparisons:
         try:
             return bool(self._original(left, right, text))
         except inconclusive_dimension_error:
-            difference, asked = left - right, sys._getframe(2).f_code.co_name
-            if not any(name.endswith(LESS_ONE) for name in symbols_of(difference)):
+            difference, asked = left - right, _asker(sys._getframe(1)).f_code.co_name
+            if not (self._has_sizes() or any(name.endswith(LESS_ONE) for name in symbols_of(difference))):
                 raise
             if _is_never_negative(difference) or (
                 asked in _TAKES_ELEMENTS and right == 1 and (_is_never_negative(left) or bounds(left)[0] >= 0)
@@ -395,7 +440,7 @@ def _is_never_negative(dim: Dim) -> bool:
     """Whether a dimension is a sum of products of sizes that are at least 0; a symbol less its least number is one."""
     if not is_symbolic_dim(dim):
         return bool(dim >= 0)
-    if any(abs(coefficient) >= 2**63 for coefficient, _ in dim_expression(dim)):  # JAX computes with int64
+    if any(abs(coefficient) >= 2**31 for coefficient, _ in dim_expression(dim)):  # JAX computes with int32
         return False
     scope, least = jax.export.SymbolicScope(), {}
     for name in symbols_of(dim):
@@ -456,15 +501,44 @@ class Undecided:
     lookups: dict[Dim, str] = dataclasses.field(default_factory=dict)
 
 
+#: The comparisons that JAX answers by its own equality, or refuses.
+_ORDER = ("__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+#: The functions through which a question about a dimension goes before it is answered.
+_BETWEEN = {*_ORDER, "deferred", "is_true"}
+
+
+def _is_array(value: object) -> bool:
+    return type(value) is not int and isinstance(value, jax.Array)
+
+
+def _deferring(method: Callable[[Dim, Dim], bool]) -> Callable[[Dim, Dim], bool]:
+    """The comparison of a dimension, which leaves one with an array to the array."""
+
+    def deferred(dim: Dim, other: Dim) -> bool:
+        return NotImplemented if _is_array(other) else method(dim, other)
+
+    return deferred
+
+
+def _asker(frame: types.FrameType) -> types.FrameType:
+    """The frame of the code that asks a question about a dimension, of which `frame` is one on the way."""
+    while frame.f_code.co_name in _BETWEEN and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
 class _Equality:
-    """`==` and `hash` of symbolic dimensions while traces are made.
+    """`==`, `hash` and `bool` of symbolic dimensions while traces are made, and comparisons of dimensions with arrays.
 
     JAX's own equality says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
+    A dimension is true where it is not 0. Beside an array it is one.
     """
 
     def __init__(self) -> None:
         self._original = _shape_poly._DimExpr.__eq__
         self._original_hash = _shape_poly._DimExpr.__hash__
+        self._others = {name: vars(_shape_poly._DimExpr)[name] for name in _ORDER}
+        self._beside_arrays = {name: _deferring(method) for name, method in self._others.items()}
         self._lock, self._windows = threading.Lock(), 0
         self._thread = threading.local()
 
@@ -490,16 +564,22 @@ class _Equality:
             self._windows += change
             _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
             _shape_poly._DimExpr.__hash__ = self._hashed if self._windows else self._original_hash
+            for name, method in (self._beside_arrays if self._windows else self._others).items():
+                setattr(_shape_poly._DimExpr, name, method)
+            if self._windows:
+                _shape_poly._DimExpr.__bool__ = self._is_true
+            elif "__bool__" in vars(_shape_poly._DimExpr):
+                del _shape_poly._DimExpr.__bool__
 
     @property
     def _equal(self) -> Callable[[Dim, Dim], bool]:
         def equal(dim: Dim, other: Dim) -> bool:
+            if _is_array(other):
+                return NotImplemented
             answer = self._original(dim, other) or self._is_proved(dim, other)
             found = vars(self._thread).get("found")
             if answer is False and found is not None:
-                frame = sys._getframe(1)
-                if frame.f_code is _shape_poly._DimExpr.__ne__.__code__ and frame.f_back is not None:
-                    frame = frame.f_back
+                frame = _asker(sys._getframe(1))
                 if _is_asked_by_user(frame):
                     self._thread.found = None  # what follows compares dimensions, too
                     if _may_be_zero(dim, other):
@@ -508,6 +588,13 @@ class _Equality:
             return answer
 
         return equal
+
+    @property
+    def _is_true(self) -> Callable[[Dim], bool]:
+        def is_true(dim: Dim) -> bool:
+            return dim != 0
+
+        return is_true
 
     @property
     def _hashed(self) -> Callable[[Dim], int]:
@@ -968,6 +1055,22 @@ def traced_equation(x: object) -> tuple[Primitive, Params, Sequence[object], int
     eqn = x.parent
     place = next((i for i, var in enumerate(eqn.outvars) if var is x.val), None)
     return None if place is None else (eqn.primitive, eqn.params, eqn.in_tracers, place)
+
+
+def largest_of(x: object) -> Dim | None:
+    """The dimension that a traced number is at most, as it is the least of that and of another one; None where nothing is known."""
+    if isinstance(x, _partial_eval.DynamicJaxprTracer) and is_literal(x.val):
+        return int(x.val.val)
+    equation = traced_equation(x)
+    if equation is None:
+        return None
+    primitive, params, operands, _ = equation
+    if primitive is _shape_poly.dim_as_value_p:
+        dim: Dim = params["dim"]
+        return dim
+    if primitive in (_lax.min_p, _lax.convert_element_type_p):
+        return next((found for found in map(largest_of, operands) if found is not None), None)
+    return None
 
 
 def traced_source(x: object) -> Hashable:

@@ -22,6 +22,7 @@ from jax2onnx_core._compat import (
     is_literal,
     is_symbolic_dim,
     open_jaxpr,
+    scan_counts,
     user_frame,
 )  # fmt: skip
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
@@ -29,7 +30,7 @@ from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 __all__ = [
     "AbsentWeight", "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_equation", "bind_primitive", "bounds", "defines_sizes", "definitely_le",
     "dim_expression", "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
-    "is_symbolic_dim", "open_jaxpr", "struct", "user_frame",
+    "is_symbolic_dim", "open_jaxpr", "scan_counts", "struct", "user_frame",
 ]  # fmt: skip
 
 

@@ -65,7 +65,6 @@ def expected():
     return program, x, program(x)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", _OPTIONS)
 def test_lowering_does_not_depend_on_the_options_of_the_user(name, expected):
     if name not in jax.config.values:

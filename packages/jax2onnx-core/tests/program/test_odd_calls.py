@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from jax2onnx_core import errors, to_onnx
 
+pytestmark = pytest.mark.sampled(24)
+
 X = np.ones((2, 3), np.float32)
 ROW = np.ones(4, np.float32)
 NAN = float("nan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -166,14 +166,6 @@ def random_gamma(dtype: object, words: jax.Array, alpha: jax.Array, log_space: b
     return _random._gamma_impl(keys, alpha, log_space=log_space, use_vmap=True)
 
 
-def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
-    """The number of constants and of carried values among the operands of a scan, whose parameters are `params`."""
-    if "num_consts" in params:
-        return params["num_consts"], params["num_carry"]
-    groups = params["ft_in"].update(range(operands)).unpack()
-    return len(list(groups[0])), len(list(groups[1]))
-
-
 def sparse_definition(name: str) -> ArraysFn:
     """JAX's own computation of a primitive of `jax.experimental.sparse`, a package that is imported here only."""
     family = name.partition("_")[0] if "_" in name else "api"
@@ -262,15 +254,15 @@ def permutes_in_mesh_order() -> bool:
 def register_resizing(primitive: Primitive) -> None:
     """Make a linear primitive that gives its operand the shape of its parameter `shape`, which has as many elements."""
 
-    def batcher(operands: Sequence[jax.Array], axes: Sequence[int], *, shape: Dims) -> PyTree:
+    def batcher(operands: Sequence[jax.Array], axes: Sequence[int], *, shape: Dims, **params: object) -> PyTree:
         (x,), (axis,) = operands, axes
         moved = jax.numpy.moveaxis(x, axis, 0)
-        return primitive.bind(moved, shape=(moved.shape[0], *shape)), 0
+        return primitive.bind(moved, shape=(moved.shape[0], *shape), **params), 0
 
-    def transpose(cotangent: jax.Array, operand: PyTree, *, shape: Dims) -> list[jax.Array]:
-        return [primitive.bind(cotangent, shape=operand.aval.shape)]
+    def transpose(cotangent: jax.Array, operand: PyTree, *, shape: Dims, **params: object) -> list[jax.Array]:
+        return [primitive.bind(cotangent, shape=operand.aval.shape, **params)]
 
-    primitive.def_impl(lambda x, *, shape: x)
-    primitive.def_abstract_eval(lambda x, *, shape: x.update(shape=shape))
+    primitive.def_impl(lambda x, *, shape, **_: x.reshape(tuple(map(int, shape))))
+    primitive.def_abstract_eval(lambda x, *, shape, **_: x.update(shape=shape))
     _ad.deflinear2(primitive, transpose)
     _batching.primitive_batchers[primitive] = batcher

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -25,17 +26,23 @@ Dtype = np.dtype[Any]
 
 def is_float(dtype: DtypeLike) -> bool:
     """Whether the dtype is a real floating-point one."""
-    return "float" in np.dtype(dtype).name
+    return "float" in _name(np.dtype(dtype))
 
 
 def is_integer(dtype: DtypeLike) -> bool:
     """Whether the dtype is a signed or unsigned integer one (bool is not)."""
-    return "int" in np.dtype(dtype).name
+    return "int" in _name(np.dtype(dtype))
 
 
 def is_signed(dtype: DtypeLike) -> bool:
     """Whether the dtype is an integer one with negative numbers."""
-    return np.dtype(dtype).name.startswith("int")
+    return _name(np.dtype(dtype)).startswith("int")
+
+
+@functools.cache
+def _name(dtype: Dtype) -> str:
+    """The name of a dtype, which NumPy puts together anew each time."""
+    return dtype.name
 
 
 def is_bool(dtype: DtypeLike) -> bool:

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms of any length, over any number of axes.
 
 Complex arrays are in their physical form here: float `[..., 2]`. Where the target's DFT is not accurate, a short
-transform is a product with the DFT matrix. A long one is a DFT if its length is a power of two, of which kernels make
-least mistakes, and else Bluestein's convolution on powers of two (L. I. Bluestein, "A linear filtering approach to the
+transform is a product with the DFT matrix, which also takes less time. A long one is a DFT if its length is a power of two, of which kernels
+make least mistakes, and else Bluestein's convolution on powers of two (L. I. Bluestein, "A linear filtering approach to the
 computation of discrete Fourier transform", IEEE Transactions on Audio and Electroacoustics 18, 1970). For a symbolic
 length the model computes the matrix.
 
@@ -28,8 +28,10 @@ rules = Rules()
 #: Transforms the last but one axis of a physical complex array: `(ctx, x, length, inverse)`.
 Method = Callable[[Context, Value, Dim, bool], Value]
 
-# The longest transform that is a product with its matrix (4n² numbers in the file).
-_LONGEST_MATRIX = 128
+# The most numbers of a DFT matrix in the file: 4n² for complex arrays, about n² for real ones. ONNX Runtime takes 14 to 30 times
+# as long for Bluestein's convolution (n from 129 to 1,000), and 1.1 to 4 times for its DFT of a power of two.
+_LARGEST_MATRIX, _LARGEST_OF_POWER_OF_TWO = 2**20, 2**18
+_COMPLEX, _REAL = 4, 1
 
 
 @rules.lower("fft", physical=True)
@@ -58,33 +60,43 @@ def _along(ctx: Context, x: Value, axis: int, length: Dim, inverse: bool) -> Val
     dims = ctx.known_dims(x)
     if length == 1:
         return x
-    if _is_operator(ctx, x, length):
+    if _is_operator(ctx, x, length, _COMPLEX):
         return _dft(ctx, x, axis, dims, inverse=inverse)
     rank = len(dims)
     swap = [i for i in range(rank) if i not in (axis, rank - 1)]
     to_end = [*swap, axis, rank - 1]
     back = [to_end.index(i) for i in range(rank)]
     moved = ctx.transpose(x, to_end)
-    return ctx.transpose(_method(length)(ctx, moved, length, inverse), back)
+    return ctx.transpose(_method(ctx, x, length)(ctx, moved, length, inverse), back)
 
 
-def _method(length: Dim) -> Method:
-    """The way to transform an axis of this length without ONNX's DFT."""
+def _method(ctx: Context, x: Value, length: Dim) -> Method:
+    """The way to transform an axis of this length without ONNX's DFT of that length."""
     if not isinstance(length, int):
         return _by_model_matrix
-    return _by_matrix if _is_short(length) else _by_chirp
+    return _by_matrix if _is_product(length, ctx, x, _COMPLEX) else _by_chirp
 
 
-def _is_short(length: Dim) -> TypeGuard[int]:
-    """Whether the transform is a product with a constant matrix."""
-    return isinstance(length, int) and length <= _LONGEST_MATRIX
+def _is_product(length: Dim, ctx: Context, x: Value, parts: int) -> TypeGuard[int]:
+    """Whether the transform is a product with a constant matrix, of `parts` times n² numbers: a short one, or without DFT any."""
+    if not isinstance(length, int) or _has_accurate_dft(ctx, x):
+        return False
+    most = _LARGEST_OF_POWER_OF_TWO if _is_power_of_two(length) else _LARGEST_MATRIX
+    return parts * length**2 <= most or not ctx.supports("DFT", ctx.dtype(x))
 
 
-def _is_operator(ctx: Context, x: Value, length: Dim) -> bool:
+def _is_power_of_two(length: int) -> bool:
+    return length & (length - 1) == 0
+
+
+def _is_operator(ctx: Context, x: Value, length: Dim, parts: int) -> bool:
     """Whether the transform is ONNX's DFT: where the target's is accurate, or of a long power of two."""
-    if ctx.guarantees("DFT", ctx.dtype(x), "accurate"):
-        return True
-    return isinstance(length, int) and length > _LONGEST_MATRIX and length & (length - 1) == 0
+    is_long_power = isinstance(length, int) and _is_power_of_two(length) and not _is_product(length, ctx, x, parts)
+    return is_long_power or _has_accurate_dft(ctx, x)
+
+
+def _has_accurate_dft(ctx: Context, x: Value) -> bool:
+    return ctx.supports("DFT", ctx.dtype(x)) and ctx.guarantees("DFT", ctx.dtype(x), "accurate")
 
 
 def _dft(
@@ -110,16 +122,16 @@ def _real_to_half(ctx: Context, x: Value, length: Dim) -> Value:
     half = length // 2 + 1
     if length == 1:
         return _with_zeros(ctx, x)
-    if _is_short(length) and not _is_operator(ctx, x, length):
+    if _is_product(length, ctx, x, _REAL):
         matrix = _matrix(length, inverse=False)[::2, : 2 * (length // 2 + 1)]
         flat = ctx.op.MatMul(x, ctx.constant(matrix, like=x), dims=(*batch, 2 * half))
         return ctx.reshape(flat, (*batch, half, 2))
-    if _is_operator(ctx, x, length):
+    if _is_operator(ctx, x, length, _REAL):
         spectrum = _dft(ctx, ctx.unsqueeze(x, [-1]), len(batch), (*batch, half, 2), onesided=True)
     else:
-        full = _method(length)(ctx, _with_zeros(ctx, x), length, False)
+        full = _method(ctx, x, length)(ctx, _with_zeros(ctx, x), length, False)
         spectrum = ctx.slice(full, [0], [half], [-2], dims=(*batch, half, 2))
-    if not isinstance(length, int) or ctx.guarantees("DFT", ctx.dtype(x), "accurate"):
+    if not isinstance(length, int) or _has_accurate_dft(ctx, x):
         return spectrum
     return ctx.op.Where(ctx.constant(_zero_parts(length)), ctx.constant(0, like=x), spectrum)
 
@@ -147,7 +159,7 @@ def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:
     *batch, _, _ = ctx.known_dims(x)
     if isinstance(length, int) and not ctx.assumes(Assumption.FINITE):
         x = ctx.op.Where(ctx.constant(_zero_parts(length)), ctx.constant(0, like=x), x)
-    if _is_short(length) and not _is_operator(ctx, x, length):
+    if _is_product(length, ctx, x, _REAL):
         flat = ctx.reshape(x, (*batch, 2 * (length // 2 + 1)))
         return ctx.op.MatMul(flat, ctx.constant(_half_matrix(length), like=x), dims=(*batch, length))
     mirrored = ctx.slice(x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, (length + 1) // 2 - 1, 2))

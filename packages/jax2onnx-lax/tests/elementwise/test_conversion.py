@@ -19,7 +19,7 @@ from jax import lax
 from jax2onnx_core import to_onnx
 from jax2onnx_testing.reference import WHOLE_COMPILER_OPTIONS
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(24)
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")

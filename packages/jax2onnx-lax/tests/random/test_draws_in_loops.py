@@ -59,7 +59,6 @@ _LOOPS: dict[str, Callable[[jax.Array, Draw], object]] = {
 }
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.parametrize("loop", _LOOPS)
 @pytest.mark.parametrize("draw", _DRAWS)
 def test_draws_in_control_flow_are_those_of_jax(draw: str, loop: str) -> None:

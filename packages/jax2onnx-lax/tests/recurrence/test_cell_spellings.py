@@ -14,8 +14,6 @@ import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_testing.checks import check_at_sizes
 
-pytestmark = pytest.mark.sampled(4)
-
 H, F = 4, 3
 GATES = {"LSTM": "ifgo", "GRU": "zrn", "RNN": "n"}
 

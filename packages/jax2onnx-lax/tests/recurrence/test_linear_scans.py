@@ -39,7 +39,6 @@ def _agree(program, function, arguments):
         np.testing.assert_allclose(np.asarray(y, right.dtype), right, rtol=max(1e-4, relative), atol=relative * scale)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_is_no_loop_and_equals_jax(name):
     spelling = SPELLINGS[name]
@@ -53,7 +52,6 @@ def test_a_spelling_is_no_loop_and_equals_jax(name):
         _agree(program, spelling.function, _arguments(spelling.shapes, 61, seed, nasty=seed > 0))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_equals_jax_at_every_length(name):
     spelling = SPELLINGS[name]
@@ -63,7 +61,6 @@ def test_a_spelling_equals_jax_at_every_length(name):
         _agree(program, spelling.function, _arguments(spelling.shapes, length, 1, nasty=True))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_without_a_kernel_equals_jax(name):
     spelling = SPELLINGS[name]

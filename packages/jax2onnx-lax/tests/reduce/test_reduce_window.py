@@ -12,8 +12,6 @@ from indexing_strategies import assert_equals_jax, of_each
 from jax import lax
 from jax2onnx_core import to_onnx
 
-pytestmark = pytest.mark.sampled(4)
-
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, -1, 2, np.finfo(np.float32).min])
 COMPUTATIONS = {"add": (lax.add, 0), "max": (lax.max, None), "min": (lax.min, None), "mul": (lax.mul, 1)}
 

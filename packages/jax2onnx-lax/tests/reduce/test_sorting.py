@@ -13,8 +13,6 @@ from jax import lax
 from jax2onnx_core import to_onnx
 from jax2onnx_graph import ir
 
-pytestmark = pytest.mark.sampled(6)
-
 FLOATS = [np.float16, np.float32, np.float64, jnp.bfloat16]
 INTEGERS = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, -1, 2])

@@ -116,7 +116,7 @@ def for_one_device() -> Counter[str]:
     return operators(program)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fn", [data, tensor, data_and_tensor, fully_sharded, sequence, sequence_by_heads])
 def test_a_transformer_layer_is_the_graph_for_one_device(
     fn: Callable[..., jax.Array], for_one_device: Counter[str]

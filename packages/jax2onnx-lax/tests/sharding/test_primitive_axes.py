@@ -321,7 +321,6 @@ def same_axes(maps: AxisMaps) -> Iterator[IterationAxis]:
     return (axis for axis in found if axis.iteration is Iteration.SAME)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_a_row_of_a_result_depends_on_no_other_row_of_the_operands(name: str) -> None:
     for seed in range(2 if name in ELEMENTWISE else 6):
@@ -395,7 +394,6 @@ def part_of(x: ShardedArray, index: Mapping[str, int]) -> Array:
     return np.broadcast_to(array, [n for n in x.shape if is_static(n)])
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
 def test_each_device_has_what_the_equation_is_for_its_part(name: str) -> None:
     for seed in range(2 if name in ELEMENTWISE else 6):

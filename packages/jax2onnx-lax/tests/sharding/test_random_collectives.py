@@ -134,7 +134,6 @@ def program(name: str, seed: int) -> tuple[Function, tuple[int, ...]]:
     return over, tuple(whole)
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_collective_at_random_equals_jax(name: str, seed: int) -> None:

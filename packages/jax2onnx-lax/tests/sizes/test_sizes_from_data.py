@@ -72,28 +72,6 @@ def test_exports_of_one_function_share_no_sizes() -> None:
         positive(jnp.ones(4))
 
 
-def test_a_size_in_the_body_of_a_loop_stays_there() -> None:
-    def sums(x: jax.Array) -> jax.Array:
-        return jax.lax.map(lambda row: row[row > 0].sum() + jnp.arange((row > 0).sum()).sum(), x)
-
-    _equal(sums, ("B", 2), calls=[(rows,) for rows in _ROWS])
-
-
-def test_a_size_made_in_a_branch_stays_there() -> None:
-    def either(x: jax.Array) -> jax.Array:
-        return jax.lax.cond(x.sum() > 0, lambda x: x[x > 0].sum(), lambda x: x[x < 0].min(initial=0.0), x)
-
-    _equal(either, ("B", 2), calls=[(rows,) for rows in _ROWS])
-
-
-def test_a_size_from_outside_is_known_in_a_loop() -> None:
-    def scaled(x: jax.Array) -> jax.Array:
-        kept = x[x[:, 0] > 0]
-        return jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.ones(y.shape) * kept.shape[0], kept)
-
-    _equal(scaled, ("B", 2), calls=[(rows,) for rows in _ROWS])
-
-
 def test_a_size_does_not_leave_a_loop() -> None:
     with pytest.raises(ConversionError, match=r"mask at .*test_sizes_from_data.py.* each iteration of a scan"):
         to_onnx(lambda x: jax.lax.map(lambda row: row[row > 0], x), [("B", 2)])
@@ -108,11 +86,7 @@ def test_a_size_is_no_carry() -> None:
     assert "one shape in all iterations" in "".join(caught.value.__notes__)
 
 
-def test_a_size_under_vmap_is_the_same_for_all_examples_or_an_error() -> None:
-    def rows(x: jax.Array) -> jax.Array:
-        return jax.vmap(lambda row: row[x[0] > 0])(x)
-
-    _equal(rows, ("B", 2), calls=[(x,) for x in _ROWS])
+def test_a_size_under_vmap_is_the_same_for_all_examples() -> None:
     with pytest.raises(ConversionError, match=r"another one for each example of a jax\.vmap"):
         to_onnx(jax.vmap(lambda row: row[row > 0]), [("B", 2)])
 
@@ -155,19 +129,6 @@ def test_specialize_keeps_sizes() -> None:
         assert program(np.asarray(rows, np.float32)).shape == (int((np.asarray(rows) > 0).sum()),)
 
 
-def test_gradients_go_through_masks() -> None:
-    _equal(jax.grad(lambda x: (x[x > 0] ** 2).sum()), ("B", 2), calls=[(rows,) for rows in _ROWS])
-
-
-def test_rows_of_a_selection_are_taken() -> None:
-    def best(boxes: jax.Array, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
-        kept = scores > 0
-        order = jnp.argsort(-scores[kept])
-        return boxes[kept][order], scores[kept][order]
-
-    _equal(best, ("B", 2), ("B",), calls=[(rows, [0.5, -1.0, 2.0]) for rows in _ROWS] + [(_ROWS[0], [-1.0] * 3)])
-
-
 def test_verify_draws_data_that_select_nothing_and_all() -> None:
     program = to_onnx(lambda x: (x[x > 0], jnp.ones(())), [("B",)])
     runs = list(program.random_calls([{"B": 5}], {}, 0))
@@ -175,19 +136,67 @@ def test_verify_draws_data_that_select_nothing_and_all() -> None:
     assert program.verify() == 0
 
 
-def test_branches_have_results_of_different_sizes() -> None:
-    def either(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        chosen = jax.lax.cond(x.sum() > 0, lambda x: x[x > 0], lambda x: x.reshape(-1), x)
-        return chosen, jnp.arange(chosen.shape[0])
-
-    program = _equal(either, ("B", 2), calls=[(rows,) for rows in _ROWS])
-    assert "branches" in program.symbols
+def _sums(x: jax.Array) -> jax.Array:
+    return jax.lax.map(lambda row: row[row > 0].sum() + jnp.arange((row > 0).sum()).sum(), x)
 
 
-def test_branches_of_a_switch_have_results_of_different_sizes() -> None:
-    def either(x: jax.Array, i: jax.Array) -> tuple[jax.Array, jax.Array]:
-        pair = jax.lax.switch(i, [lambda: (x[x > 0],) * 2, lambda: (x[0], x[1]), lambda: (jnp.zeros(i),) * 2])
-        return pair[0] + pair[1], pair[0] * jnp.ones(pair[1].shape)
+def _sum_of_a_branch(x: jax.Array) -> jax.Array:
+    return jax.lax.cond(x.sum() > 0, lambda x: x[x > 0].sum(), lambda x: x[x < 0].min(initial=0.0), x)
 
-    calls = [(rows, i) for rows in _ROWS for i in range(3)]
-    _equal(either, ("B", 2), ((), "int32"), calls=calls)
+
+def _size_from_outside(x: jax.Array) -> jax.Array:
+    kept = x[x[:, 0] > 0]
+    return jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.ones(y.shape) * kept.shape[0], kept)
+
+
+def _rows_in_order(x: jax.Array) -> jax.Array:
+    kept = x[x[:, 0] > 0]
+    return kept[jnp.argsort(-kept[:, 1])]
+
+
+def _branches(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    chosen = jax.lax.cond(x.sum() > 0, lambda x: x[x > 0], lambda x: x.reshape(-1), x)
+    return chosen, jnp.arange(chosen.shape[0])
+
+
+def _choices(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    i = (x > 0).sum() % 3
+    pair = jax.lax.switch(i, [lambda: (x[x > 0],) * 2, lambda: (x[0], x[1]), lambda: (jnp.zeros(i),) * 2])
+    return pair[0] + pair[1], pair[0] * jnp.ones(pair[1].shape)
+
+
+def _shared_mask(x: jax.Array) -> jax.Array:
+    return jax.vmap(lambda row: row[x[0] > 0])(x)
+
+
+def _beside_numbers(x: jax.Array) -> list[jax.Array]:
+    size, number = x[x > 0].shape[0], (x > 1).sum()
+    return [size > number, size == number, size != number, number <= size, x[jnp.minimum(number, 0), size - size]]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    "fn", [
+        _branches, _sums, _sum_of_a_branch, _size_from_outside, _rows_in_order, _choices, _shared_mask, _beside_numbers,
+        jax.grad(lambda x: (x[x > 0] ** 2).sum()), jax.grad(_sum_of_a_branch),
+    ],
+)  # fmt: skip
+def test_programs_give_what_jax_gives_without_jit(fn: Callable[..., object]) -> None:
+    _equal(fn, ("B", 2), calls=[(rows,) for rows in _ROWS])
+
+
+def test_programs_are_compared_equation_by_equation() -> None:
+    found = to_onnx(lambda x: (_sums(x), jnp.sort(x[x > 0])), [(3, 2)]).bisect(sizes=[{}])
+    assert found.first is None
+    assert {value.source.operation for value in found} >= {"jax.numpy.compress", "sort"}
+
+
+def test_what_jax_itself_cannot_compute_is_compared_with_its_equations() -> None:
+    program = to_onnx(jax.grad(jax.checkpoint(lambda x: (x[x > 0] ** 2).sum())), [("N",)])
+    assert program.verify() == 0
+
+
+def test_programs_are_timed_beside_jax_without_jit() -> None:
+    found = to_onnx(lambda x: x[x > 0], [("B",)]).benchmark(sizes=[{"B": 4}], seconds=0)
+    assert found.is_right
+    assert "without jit" in str(found)

@@ -21,7 +21,6 @@ def legalisation(version: str = NEWEST) -> Legalisation:
     return Legalisation(table(version), REWRITES, is_small_enough)
 
 
-@functools.cache
 def supports(op_type: str, dtype: Dtype, opset: int, version: str = NEWEST) -> bool:
     """Whether ONNX Runtime computes the operator on `dtype` exactly, natively or after legalisation."""
     return legalisation(version).supports(op_type, dtype, opset)

@@ -27,6 +27,7 @@ class OnnxRuntime(Target):
 
     def __init__(self, version: str = "", notes: Sequence[str] = ()) -> None:
         self._version, self.notes = version, notes
+        self._supported: dict[tuple[str, np.dtype[Any], int], bool] = {}
         if version:
             from jax2onnx_onnxruntime._kernels import measured_opsets
 
@@ -66,6 +67,12 @@ class OnnxRuntime(Target):
 
     def supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         """Whether the operator is computed exactly on this element type, natively or after legalisation."""
+        asked = op_type, dtype, opset
+        if asked not in self._supported:  # of each node that is made
+            self._supported[asked] = self._supports(*asked)
+        return self._supported[asked]
+
+    def _supports(self, op_type: str, dtype: np.dtype[Any], opset: int) -> bool:
         from jax2onnx_onnxruntime._contrib import DOMAIN, runs_contrib
         from jax2onnx_onnxruntime._support import supports
 

@@ -2,7 +2,8 @@
 
 * `pytest --pyargs jax2onnx_testing.suite` runs all of them, and the tests about the plugins as a whole.
 * `pytest path/to/layers_cases.py` runs the cases of one module.
-* `@pytest.mark.sampled(every)` marks tests of which `--jax2onnx-quick` runs one of so many.
+* `@pytest.mark.sampled(most)` marks a test of whose parameters `--jax2onnx-quick` runs so many; the setting `jax2onnx_sampled` is for
+  tests without the mark.
 * `--target NAME` exports the cases for this target and runs them in its runtime; what it refuses, and its known limitations, are
   expected failures.
 * `--jax2onnx-dist NAME` (repeatable), `--jax2onnx-precision f32|f64` and `--jax2onnx-quick` restrict what is run.
@@ -10,10 +11,10 @@
 
 from __future__ import annotations
 
-import collections
 import pathlib
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -41,32 +42,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--target", metavar="NAME", help="export for this target, and run in its runtime (the default target)"
     )
+    parser.addini("jax2onnx_sampled", "the most parameters of a test that the quick suite runs (all)", default="")
     group.addoption(
         "--jax2onnx-quick", action="store_true",
-        help="fewer tests: one variant of each case, a quarter of them in double precision, an eighth exported twice, some transformations",
+        help="fewer tests: one variant of each case, a twelfth of them in double precision, an eighth exported twice, some transformations",
     )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The marker of this plugin."""
-    config.addinivalue_line("markers", "sampled(every): of these tests, the quick suite runs one of `every`")
+    config.addinivalue_line(
+        "markers", "sampled(most): the quick suite runs so many of the parameters of the test; None for all"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that the quick suite does not sample; those of a function are counted by themselves."""
+    """Leave out the tests that the quick suite does not sample."""
     if not config.getoption("--jax2onnx-quick"):
         return
-    counts: collections.Counter[str] = collections.Counter()
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
+    default = config.getini("jax2onnx_sampled")
+    by_function: dict[str, list[pytest.Item]] = {}
     for item in items:
-        marker = item.get_closest_marker("sampled")
-        function = item.nodeid.partition("[")[0]
-        counts[function] += 1
-        sampled = marker is None or counts[function] % marker.args[0] == 1
-        (kept if sampled else left_out).append(item)
-    items[:] = kept
-    config.hook.pytest_deselected(items=left_out)
+        by_function.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {id(item) for tests in by_function.values() for item in _sample(tests, int(default) if default else None)}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
+
+
+def _sample(tests: Sequence[pytest.Item], most: int | None) -> Sequence[pytest.Item]:
+    """Some tests of one function, at random, but the same each time."""
+    marker = tests[0].get_closest_marker("sampled")
+    most = most if marker is None else marker.args[0]
+    return tests if most is None else sorted(tests, key=lambda test: zlib.crc32(test.nodeid.encode()))[:most]
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:

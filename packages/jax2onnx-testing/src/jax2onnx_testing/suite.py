@@ -35,6 +35,9 @@ __all__ = ["pytest_generate_tests", "raise_failures", "run_test", "test_a_compos
 
 T = TypeVar("T")
 
+# The quick suite is chosen below.
+pytestmark = pytest.mark.sampled(None)
+
 # Of so many cases the quick suite checks one with rules that decline.
 _EVERY = 24
 # Of so many composites the quick suite checks one with a patched function, and of so many one with a changed object.

@@ -36,7 +36,7 @@ PRECISIONS: tuple[Precision, ...] = ("f32", "f64")
 
 _DTYPE_PLACEHOLDER, _RNGS_PLACEHOLDER = type(with_dtype()), type(with_rngs(0))
 # Of so many cases the quick suite checks one in double precision.
-_EVERY = 4
+_EVERY = 12
 _SIZES = (3, 5, 7, 4, 6, 8, 2, 9, 12, 1)
 
 
@@ -131,12 +131,12 @@ def variants_of(
 def quick_variants_of(
     found: CollectedCase, precisions: Sequence[Precision], number: int, target: str | None = None
 ) -> Iterator[Variant]:
-    """One variant of a case as float32 (as float64 if that is skipped), symbolic if it can be; of every fourth case one as float64 too.
+    """One variant of a case as float32 (as float64 if that is skipped), symbolic if it can be; of every twelfth case one as float64 too.
 
     Args:
       found: the case.
       precisions: which of them there are to be.
-      number: that of the case, by which every fourth is found.
+      number: that of the case, by which every twelfth is found.
       target: the target that the tests are for; None for the default one.
     """
     for precision in precisions:

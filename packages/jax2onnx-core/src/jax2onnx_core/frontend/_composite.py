@@ -54,8 +54,8 @@ def bind_composite(
     key = None if traced is None else _key(name, call, operands, tree)
     meaning = None if key is None or traced is None else traced.get(key)
     if meaning is None:
-        jaxpr, consts, out = _compat.trace_thunk(original)
-        meaning = TracedOriginal(jaxpr, jax.tree_util.tree_structure(out), _places(consts, operands))
+        jaxpr, consts, out_tree = _compat.trace_thunk(original)
+        meaning = TracedOriginal(jaxpr, out_tree, _places(consts, operands))
         if key is not None and traced is not None and meaning.places is not None:
             traced[key] = meaning
     else:

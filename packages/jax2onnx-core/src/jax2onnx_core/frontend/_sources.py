@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import open_jaxpr
 
@@ -12,7 +13,7 @@ __all__ = ["sources"]
 
 def sources(jaxpr: Jaxpr, results: Sequence[Atom]) -> list[Atom]:
     """For each of some values of an open jaxpr, the operand that calls hand through as it; itself where they do not."""
-    made = {id(v): (eqn, i) for eqn in jaxpr.eqns if eqn.primitive.name == "jit" for i, v in enumerate(eqn.outvars)}
+    made = {id(v): (eqn, i) for eqn in jaxpr.eqns if _compat.is_jitted(eqn) for i, v in enumerate(eqn.outvars)}
     return [_source(v, made) for v in results]
 
 

@@ -18,7 +18,7 @@ from jax2onnx_core.frontend._library_code import (
 )
 from jax2onnx_core.frontend.python_functions import closed_over
 
-__all__ = ["Binding", "OwnCode", "Uses", "is_field", "is_method", "names_in", "uses_of_function"]
+__all__ = ["Binding", "OwnCode", "Uses", "attribute_of", "is_field", "is_method", "names_in", "uses_of_function"]
 
 #: The code of a function as its library wrote it, though a window may have put other code in place.
 OwnCode = Callable[[types.FunctionType], types.CodeType]
@@ -164,10 +164,15 @@ def uses_of_function(function: types.FunctionType, owner: type | None, library: 
     return uses
 
 
+def attribute_of(cls: type, name: str) -> object:
+    """An attribute of a class as the class that defines it holds it: a function, and not what a descriptor gives; None if there is none."""
+    holder = _holder(cls, name)
+    return None if holder is None else vars(holder)[name]
+
+
 def is_method(cls: type, name: str) -> bool:
     """Whether an attribute of a class is a method, a property or another descriptor, and no field of a dataclass."""
-    holder = _holder(cls, name)
-    return holder is not None and is_behaviour(vars(holder)[name]) and not is_field(cls, name)
+    return is_behaviour(attribute_of(cls, name)) and not is_field(cls, name)
 
 
 def is_field(cls: type, name: str) -> bool:

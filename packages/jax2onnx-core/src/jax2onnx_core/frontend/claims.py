@@ -13,7 +13,6 @@ What the library's own subclasses define anew was there when the plugin was writ
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,16 @@ from collections.abc import Iterable, Mapping
 import jax
 
 from jax2onnx_core.frontend._library_code import functions_of, is_behaviour, root_of, root_of_module
-from jax2onnx_core.frontend._uses import Binding, OwnCode, Uses, is_field, is_method, names_in, uses_of_function
+from jax2onnx_core.frontend._uses import (
+    Binding,
+    OwnCode,
+    Uses,
+    attribute_of,
+    is_field,
+    is_method,
+    names_in,
+    uses_of_function,
+)
 from jax2onnx_core.jax_types import Function
 
 __all__ = ["Binding", "Claim", "JaxFunctions", "claim_of"]
@@ -96,7 +104,7 @@ class Claim:
             return None
         methods = [name for name in dict.fromkeys((self._function.__name__, "__call__")) if is_method(base, name)]
         for name in methods:
-            for function in list(functions_of(inspect.getattr_static(base, name)))[-1:]:
+            for function in list(functions_of(attribute_of(base, name)))[-1:]:
                 found = self._object_change(part, base, function, name) or self._change_of_any(
                     _held(part, names_in(self._own_code(function))), seen
                 )
@@ -119,7 +127,7 @@ class Claim:
                 if self._is_changed(base, name, vars(cls)[name]):
                     return f"{cls.__qualname__} overrides {name}"
         for name in sorted(used.intersection(_fields(held))):
-            if is_method(base, name) and not _is_the_library_s(vars(held)[name], inspect.getattr_static(base, name)):
+            if is_method(base, name) and not _is_the_library_s(vars(held)[name], attribute_of(base, name)):
                 return f"{name} of an object of {type(held).__qualname__} was replaced"
         return None
 

@@ -114,7 +114,9 @@ def size(name: str | None = None, *, at_least: int = 0, at_most: Dim | None = No
     """
     if name is not None and not name.isidentifier():
         raise ConversionError(f"A size has a name such as 'detections', not {name!r}.")
-    outer, _thread.known = _thread.known, _Known(name, at_least, at_most)
+    outer = _thread.known
+    most = outer.at_most if at_most is None else at_most
+    _thread.known = _Known(name or outer.name, max(at_least, outer.at_least), most)
     try:
         yield
     finally:
@@ -181,7 +183,7 @@ def size_of(
     """
 
     def make() -> Dim:
-        size = new_size(operation, most, least)
+        size = new_size(operation, _compat.largest_of(number) if most is None else most, least)
         _bind_size(size, number if is_count else jax.numpy.maximum(number, 0), None)
         return size
 

@@ -26,6 +26,8 @@ __all__ = ["evaluate_equation"]
 
 # A result of at most this many bytes is always worth storing instead of computing.
 _SMALL = 16_384
+# Equal equations on operands of at most this many bytes are evaluated once.
+_SCALARS = 64
 
 Evaluator = Function
 
@@ -55,7 +57,10 @@ def evaluate_equation(
 
     def evaluate(*arrays: Array) -> list[Array] | None:
         results = _by_numpy(evaluator, arrays, operation) if evaluator else None
-        return _by_jax(eqn, arrays) if results is None else results
+        if results is not None or sum(array.nbytes for array in arrays) > _SCALARS:
+            return _by_jax(eqn, arrays) if results is None else results
+        # Each layer has them again.
+        return state.findings.once(lambda: _by_jax(eqn, arrays), "constants", (eqn.primitive, eqn.params, arrays))
 
     if any(isinstance(tensor, AbsentTensor) for tensor in tensors):
         return _when_present(state, evaluate, tensors, operation, name) if _is_first_order(eqn) else None

@@ -1,24 +1,22 @@
-"""`ProvenanceEngine` records which values hold the results of which equations; `evaluate` computes these results in JAX."""
+"""`ProvenanceEngine` records which values hold the results of which equations."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import jax
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_runtime.bisection import EquationSource
 
-from jax2onnx_core import _compat
-from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
-from jax2onnx_core.jaxprs import bind_primitive, is_jaxpr, is_literal, open_jaxpr
+from jax2onnx_core.jax_types import Equation, Jaxpr
+from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
 from jax2onnx_core.lowering._engine import Engine
-from jax2onnx_core.lowering._lowered_equations import EquationRecorder, LoweredEquation, LoweredJaxpr
+from jax2onnx_core.lowering._lowered_equations import EquationRecorder
 from jax2onnx_core.lowering._scope import Scope
 from jax2onnx_core.lowering.context import Context
 
-__all__ = ["ProvenanceEngine", "evaluate"]
+__all__ = ["ProvenanceEngine"]
 
 
 class ProvenanceEngine(Engine):
@@ -42,38 +40,3 @@ class ProvenanceEngine(Engine):
         }
         source = EquationSource(*self.lowered_by(ctx), self.place_of(eqn), ctx.origin.stack)
         self.recorder.lowered(index, source, calls, operands, results)
-
-
-def evaluate(
-    jaxpr: Jaxpr, operands: Sequence[jax.Array], lowered: LoweredJaxpr,
-    visit: Callable[[LoweredEquation, Sequence[jax.Array]], None],
-) -> list[jax.Array]:  # fmt: skip
-    """Evaluate a jaxpr equation by equation.
-
-    Args:
-      jaxpr: the jaxpr.
-      operands: the arrays for its variables.
-      lowered: what became of its equations.
-      visit: called for each lowered equation with its results.
-
-    Returns:
-      The results of the jaxpr.
-    """
-    inner, consts = open_jaxpr(_compat.without_references(jaxpr))
-    env = dict(zip((*inner.constvars, *inner.invars), (*consts, *operands), strict=True))
-
-    def read(atom: Atom) -> jax.Array:
-        return atom.val if is_literal(atom) else env[atom]
-
-    for index, eqn in enumerate(inner.eqns):
-        arrays, equation = [read(v) for v in eqn.invars], lowered.equations.get(index)
-        if equation is not None and equation.call is not None:
-            name, places, call = equation.call
-            results = evaluate(eqn.params[name], [arrays[i] for i in places], call, visit)
-        else:
-            with _compat.options_of(eqn):
-                results = bind_primitive(eqn.primitive, eqn.params, *arrays)
-            if equation is not None:
-                visit(equation, results)
-        env.update(zip(eqn.outvars, results, strict=True))
-    return [read(v) for v in inner.outvars]

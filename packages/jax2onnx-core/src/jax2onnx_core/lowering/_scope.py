@@ -10,6 +10,7 @@ from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.dims import Dim, Dims
 
+from jax2onnx_core import _compat
 from jax2onnx_core.lowering._dim_lowerer import DimLowerer
 from jax2onnx_core.lowering._model_state import ModelState
 
@@ -65,6 +66,9 @@ class Scope:
     def dims_for(self, dims: Sequence[Dim]) -> DimLowerer:
         """The lowerer of these dimensions, which computes them after all sizes from data that they have."""
         names = self.state.notation.from_data(dims)
+        for name in names:
+            if self.parent is not None and not self.knows_size(name):
+                self._define_unused_size(name, dims)
         found = self._size(names) if names else None
         return self.dims if found is None else found.dims
 
@@ -86,6 +90,13 @@ class Scope:
                     return size
             scope = scope.parent
         return None
+
+    def _define_unused_size(self, symbol: str, dims: Sequence[Dim]) -> None:
+        """Let a size from data be the least one in a branch that does not give it: JAX makes arrays for the other branch there, of any numbers."""
+        dim = next(
+            _compat.symbol(symbol, d) for d in dims if _compat.is_symbolic_dim(d) and symbol in _compat.symbols_of(d)
+        )
+        self.define_size(symbol, dim, 0, ScopeBuilder(self, _PROLOGUE, self.prologue).ints([1]))
 
     def define_size(self, symbol: str, dim: Dim, more: int, value: Value) -> None:
         """Say that a dimension has the value of an int64 tensor of shape [1] from here on; a symbol is `more` than that."""

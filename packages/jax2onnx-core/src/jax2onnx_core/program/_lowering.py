@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -146,7 +148,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     traced, inputs, plugins = function.traced, function.inputs, options.plugins
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     _ = inputs.solution
-    with _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited():
+    with _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited(), _without_collections():
         engine = make(
             plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
             traced.weight_names, traced.snapshots, place=options.adapted.place, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
@@ -167,8 +169,21 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     outputs = outputs_of_model(scope, layouts, names, outputs)
     model = assemble_model(scope, outputs, names, engine.functions, producer=EXPORTER, name=title(options.fn))
     _label_outputs(model, engine.state, layouts, [aval.shape for aval in traced.out_avals])
-    _finish(model, engine, options)
+    with _without_collections():
+        _finish(model, engine, options)
     return _Lowered(model, engine, inputs.layouts | layouts, states)
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Inside, Python looks for no cyclic garbage: a graph is cycles that live, and the looks, at all of JAX, take half as long as the work."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _lower_main_graph(engine: Engine, function: SpecializedFunction) -> tuple[Scope, list[ir.Value]]:

@@ -18,10 +18,9 @@ from jax2onnx_runtime.verification import Run
 
 from jax2onnx_core import _compat
 from jax2onnx_core.frontend._specialized_tracing import specialize_traced
-from jax2onnx_core.jax_types import Function
+from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import AbsentWeight, open_jaxpr
 from jax2onnx_core.lowering.physical import from_physical, physical_array, static_type
-from jax2onnx_core.plugins.errors import OptionError
 from jax2onnx_core.program.interface import Interface
 from jax2onnx_core.program.verification import as_traced
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from jax2onnx_runtime.benchmarks import Contender
     from jax2onnx_runtime.bisection import Intermediate
 
+    from jax2onnx_core.lowering._evaluation import Visit
     from jax2onnx_core.lowering._lowered_equations import LoweredEquation, LoweredJaxpr
 
 __all__ = ["ReferenceFunction"]
@@ -63,45 +63,60 @@ class ReferenceFunction:
 
     def outputs(self, run: Run, given: GivenWeights | None) -> list[Array]:
         """The outputs that the model should have in a run; `given` has the weights that were absent."""
-        inputs = self.interface.signature
-        # JAX traces no sizes from data, which bodies of loops and jitted functions may have.
-        computes = jax.disable_jit() if inputs.symbols.from_data else contextlib.nullcontext()
-        with jax.enable_x64(self.interface.x64), computes:
-            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
-            args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-            return self.interface.outputs_in_jax(self.with_weights(self._weights(given))(*args, **kwargs))
+        with jax.enable_x64(self.interface.x64):
+            return self.interface.outputs_in_jax(self._call(run, given)())
 
     def contender(self, given: GivenWeights | None) -> Contender[Run]:
-        """The function as `jax.jit` compiles it for the shapes of a run, with its arguments on the device."""
+        """The function as `jax.jit` compiles it for the shapes of a run, with its arguments on the device; without jit if sizes come from data."""
         from jax2onnx_runtime.benchmarks import Contender, PreparedRun
 
-        self._check_sizes("compile")
-
         def prepare(run: Run) -> PreparedRun:
-            inputs = self.interface.signature
             with jax.enable_x64(self.interface.x64):
-                leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
-                args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
-                compiled = jax.jit(self.with_weights(self._weights(given))).lower(*args, **kwargs).compile()
+                call = self._call(run, given, compiles=not self._has_sizes_from_data)
             return PreparedRun(
-                lambda: jax.block_until_ready(compiled(*args, **kwargs)),
-                lambda: self.interface.outputs_in_jax(compiled(*args, **kwargs)),
+                lambda: jax.block_until_ready(call()),
+                lambda: self.interface.outputs_in_jax(call()),
             )
 
         device = jax.default_backend()
         name = f"JAX {jax.__version__}" + (f" on {device}" if device != "cpu" else "")
-        return Contender(name, _threads_of_jax(), prepare)
+        return Contender(name + ", without jit" * self._has_sizes_from_data, _threads_of_jax(), prepare)
+
+    def _call(self, run: Run, given: GivenWeights | None, *, compiles: bool = False) -> Callable[[], PyTree]:
+        """A call of the function, or of what `jax.jit` compiles of it, with the arguments of a run."""
+        inputs, function = self.interface.signature, self.with_weights(self._weights(given))
+        leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+        args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
+        if compiles:
+            function = jax.jit(function).lower(*args, **kwargs).compile()
+        call = functools.partial(function, *args, **kwargs)
+        return functools.partial(self._without_jit, run, given, call) if self._has_sizes_from_data else call
+
+    def _without_jit(self, run: Run, given: GivenWeights | None, call: Callable[[], PyTree]) -> PyTree:
+        """The result of a function with sizes from data, which JAX does not trace.
+
+        Jitted functions and loops that have such sizes run step by step. What is traced even then, as under `jax.checkpoint`, and a
+        scan without steps have no result in JAX, but that of the traced equations.
+        """
+        with jax.enable_x64(self.interface.x64):
+            with contextlib.suppress(jax.errors.JAXTypeError, IndexError):
+                return call()
+            try:
+                with jax.disable_jit():
+                    return call()
+            except (jax.errors.JAXTypeError, IndexError, ValueError) as error:
+                if isinstance(error, ValueError) and "zero-length scan" not in str(error):
+                    raise
+                return self._by_equations(run, given, lambda *_: None)
+
+    @property
+    def _has_sizes_from_data(self) -> bool:
+        return bool(self.interface.signature.symbols.from_data)
 
     def intermediates(self, run: Run, given: GivenWeights | None) -> tuple[list[Intermediate], list[Array]]:
         """The results of the function's equations in a run, as values of the model, and the outputs."""
         from jax2onnx_runtime.bisection import Intermediate
 
-        from jax2onnx_core.lowering._provenance import evaluate
-
-        self._check_sizes("compare equation by equation")
-        feeds = self.interface.feeds(run.args, run.kwargs)
-        sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
-        traced, inputs = specialize_traced(self.interface.traced, self.interface.signature, sizes)
         found: list[Intermediate] = []
 
         def visit(equation: LoweredEquation, results: Sequence[jax.Array]) -> None:
@@ -112,18 +127,19 @@ class ReferenceFunction:
             )
 
         with jax.enable_x64(self.interface.x64):
-            leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
-            (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights(given)
-            arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
-            results = evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit)
-            return found, self.interface.outputs_in_jax(results)
+            return found, self.interface.outputs_in_jax(self._by_equations(run, given, visit))
 
-    def _check_sizes(self, what: str) -> None:
-        """Raise where the function has sizes that depend on data, with which JAX does not do `what`."""
-        for size in self.interface.signature.symbols.from_data.values():
-            raise OptionError(
-                f"JAX cannot {what} a function with a size that depends on data, as that of {size.source} does; verify() compares its results."
-            )
+    def _by_equations(self, run: Run, given: GivenWeights | None, visit: Visit) -> list[jax.Array]:
+        """The function's results, of its traced equations one after the other; `visit` is called for those that were lowered."""
+        from jax2onnx_core.lowering._evaluation import evaluate
+
+        feeds = self.interface.feeds(run.args, run.kwargs)
+        sizes = self.interface.check_shapes([array.shape for array in feeds.values()])
+        traced, inputs = specialize_traced(self.interface.traced, self.interface.signature, sizes)
+        leaves = as_traced(jax.tree_util.tree_leaves((run.args, run.kwargs)), inputs.avals)
+        (inner, consts), weights = open_jaxpr(traced.jaxpr), self._weights(given)
+        arrays = [weights[const.name] if isinstance(const, AbsentWeight) else const for const in consts]
+        return evaluate(_compat.closed(inner, arrays), leaves, self._lowered, visit, inputs.symbols)
 
     @functools.cached_property
     def _lowered(self) -> LoweredJaxpr:

@@ -14,12 +14,17 @@ from jax2onnx_core.plugins.errors import OptionError, SymbolError
 from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
 from jax2onnx_core.symbols.symbols import Symbols
 
-__all__ = ["fixed_dim", "specialization", "specialized_aval", "specialized_jaxpr"]
+__all__ = ["fixed_dim", "specialization", "specialized_aval", "specialized_equation", "specialized_jaxpr"]
 
 
 def specialized_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int]) -> Jaxpr:
     """The jaxpr with the user's symbols `values` replaced by numbers, nested jaxprs and parameters included."""
     return _Substitution(symbols, values).jaxpr(jaxpr)
+
+
+def specialized_equation(eqn: Equation, symbols: Symbols, values: Mapping[str, int]) -> Equation:
+    """The equation with the user's symbols `values` replaced by numbers in its parameters."""
+    return _compat.with_known_dim(eqn.replace(params=dict(_Substitution(symbols, values).params(eqn))))
 
 
 def specialized_aval(aval: TraceableAval, symbols: Symbols, values: Mapping[str, int]) -> TraceableAval:

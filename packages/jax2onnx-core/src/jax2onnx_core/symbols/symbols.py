@@ -144,7 +144,7 @@ class Symbols:
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
         """Inside, the limits of the sizes from data are known, those included that are made there, and that they may be 0."""
-        with _compat.constraints_kept(self.scope), _compat.size_comparisons():
+        with _compat.constraints_kept(self.scope), _compat.size_comparisons(lambda: bool(self.from_data)):
             for size in self.from_data.values():
                 _compat.constrain(self.scope, size.constraints())
             yield

@@ -165,21 +165,23 @@ class _Indivisible:
         """Let an axis of an operand, which consists of `group`, be the iteration axes."""
         if any(axis.iteration is Iteration.OTHER for axis in iteration_axes):
             raise UnreadableError("a reshape mixes axes")
-        fresh = [tuple(Axis(axis.size.dim) for _ in range(axis.size != sizes.ONE)) for axis in iteration_axes]
-        parts = [self._found.setdefault(axis, part) for axis, part in zip(iteration_axes, fresh, strict=True)]
-        if len(parts) == 1 and parts[0] is fresh[0]:
+        if len(iteration_axes) == 1 and iteration_axes[0] not in self._found:
             self._found[iteration_axes[0]] = tuple(group)
         else:
-            unify(group, [axis for part in parts for axis in part])
+            unify(group, [part for axis in iteration_axes for part in self._parts(axis)])
+
+    def _parts(self, axis: IterationAxis) -> tuple[Axis, ...]:
+        """The axes that an iteration axis is, new ones where no operand has told them."""
+        if axis not in self._found:
+            self._found[axis] = () if axis.size.number == 1 else (Axis(axis.size.dim),)
+        return self._found[axis]
 
     def result(self) -> Axes:
         """The axes of the result."""
-        for axis in (axis for group in self._maps.results[0] for axis in group):
-            if axis.iteration is Iteration.OTHER:
-                raise UnreadableError("axes of different sizes meet, or a reshape mixes axes")
-            new = () if axis.size == sizes.ONE else (Axis(axis.size.dim),)
-            self._found.setdefault(axis, new)
-        return tuple(atoms([one for axis in group for one in self._found[axis]]) for group in self._maps.results[0])
+        groups = self._maps.results[0]
+        if any(axis.iteration is Iteration.OTHER for group in groups for axis in group):
+            raise UnreadableError("axes of different sizes meet, or a reshape mixes axes")
+        return tuple(atoms([one for axis in group for one in self._parts(axis)]) for group in groups)
 
     def contracted(self) -> tuple[Axis, ...]:
         """The axis that is summed over."""

@@ -178,6 +178,8 @@ def _cheapest_form(formula: AttentionFormula, roles: AttentionAxes) -> _Form:
             forms.append(_Form(merged, [cheapest(operand.candidates, target) for operand, target in pairs]))
         except UnreadableError as error:
             reasons.append(error)
+        if forms and not forms[0].cost:
+            break
     if not forms:
         raise reasons[0]
     return min(forms, key=lambda form: form.cost)

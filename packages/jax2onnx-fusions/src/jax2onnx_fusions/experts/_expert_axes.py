@@ -47,6 +47,11 @@ class ExpertAxes:
         return None not in self.tokens
 
     @property
+    def missing(self) -> tuple[bool, ...]:
+        """For each axis of tokens, and for that of experts, whether the value is the same along it."""
+        return tuple(rows is None for rows in (*self.tokens, self.expert))
+
+    @property
     def is_plain(self) -> bool:
         """Whether the value is the same for all tokens and experts."""
         return not self.has_tokens and self.expert is None

@@ -41,12 +41,15 @@ def gate_factor(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> Gate
       roles: its axes of tokens and experts.
       sizes: the numbers of tokens and experts.
     """
-    found = (_gates(one, own, sizes) for one, own in factors(value, roles) if own.expert is not None)
+    found = (_gates(one, own, sizes) for one, own in factors(value, roles))
     return next((gates for gates in found if gates is not None), None)
 
 
 def factors(value: ir.Value | None, roles: ExpertAxes) -> Iterator[tuple[ir.Value, ExpertAxes]]:
-    """Yield values with their axes of tokens and experts, so that a value of finite factors is zero for a token and expert if one of them is."""
+    """Yield values with their axes of tokens and experts, so that a value of finite factors is zero for a token and expert if one of them is.
+
+    Each has all the axes that `roles` has: what lacks one is not computed of gates that differ along it.
+    """
     waiting, seen = [(value, roles)], set[ir.Node]()
     for one, own in waiting:
         node = None if one is None else one.producer()
@@ -56,7 +59,7 @@ def factors(value: ir.Value | None, roles: ExpertAxes) -> Iterator[tuple[ir.Valu
         are_factors = [operand is not None and _is_factor(node, operand) for operand in node.inputs]
         axes = operand_axes(node, own) if any(are_factors) else None
         for operand, is_factor, of_operand in zip(node.inputs, are_factors, axes or [], strict=False):
-            if operand is not None and is_factor and not of_operand.is_plain:
+            if operand is not None and is_factor and of_operand.missing == roles.missing:
                 yield operand, of_operand
                 waiting.append((operand, of_operand))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from jax2onnx_graph._ir import ir
@@ -37,7 +38,7 @@ class Iteration(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IterationAxis:
-    """An axis along which a node computes; another object is another axis."""
+    """An axis along which a node computes; another object is another axis of the node."""
 
     size: Size
     iteration: Iteration = Iteration.SAME
@@ -143,7 +144,12 @@ def view_axes(source: _Dims, target: _Dims) -> tuple[Axes, Axes]:
       source: the dimensions of the tensor, none of them 0.
       target: the dimensions of the view.
     """
-    view = _View(list(map(_one_size, source)), list(map(_one_size, target)))
+    return _view_axes(tuple(map(_one_size, source)), tuple(map(_one_size, target)))
+
+
+@functools.lru_cache(4096)  # equal layers have equal views, each of which many passes ask about
+def _view_axes(source: tuple[Size, ...], target: tuple[Size, ...]) -> tuple[Axes, Axes]:
+    view = _View(source, target)
     view.match(last=False)
     view.match(last=True)
     return view.finish()
@@ -160,7 +166,7 @@ class _View:
       rest: for the tensor and for the view, the sizes of what is left of their axes, by axis.
     """
 
-    def __init__(self, source: list[Size], target: list[Size]) -> None:
+    def __init__(self, source: Sequence[Size], target: Sequence[Size]) -> None:
         self.rest = [dict(enumerate(source)), dict(enumerate(target))]
         self._heads: list[dict[int, list[IterationAxis]]] = [{i: [] for i in own} for own in self.rest]
         self._tails: list[dict[int, list[IterationAxis]]] = [{i: [] for i in own} for own in self.rest]

@@ -88,7 +88,7 @@ def is_static(dim: Dim | str) -> TypeIs[int]:
     return isinstance(dim, (int, np.integer))
 
 
-def are_plain(dims: Dims) -> TypeGuard[tuple[int, ...]]:
+def are_plain(dims: Sequence[object]) -> TypeGuard[tuple[int, ...]]:
     """Whether dimensions are numbers that remember nothing, as most are: asked at once, where each would take long."""
     return _INT.issuperset(map(type, dims))
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.dims import Dim, Dims, are_plain, is_static
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.values import LabelledDim, known, same_dim
 
@@ -29,6 +29,8 @@ def broadcast_dims(shapes: Sequence[Sequence[_AnyDim] | None]) -> tuple[_AnyDim,
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return None
+    if known and all(shape == known[0] and are_plain(shape) for shape in known):
+        return tuple(known[0])
     rank = max(map(len, known), default=0)
     result: list[_AnyDim] = [1] * rank
     for shape in known:

@@ -44,8 +44,7 @@ def long_associative_scan(
 ) -> Replacement | None:
     """Sums, products and extrema of one array are those of `jax.lax`; anything else is computed by doubling, over blocks if it is long.
 
-    Whatever the form, `fn` is called with elements side by side along `axis`, as JAX does. A symbolic length that may be zero is left to
-    JAX.
+    Whatever the form, `fn` is called with elements side by side along `axis`, as JAX does. Where there may be none, one more is computed.
     """
     arrays, tree = jax.tree_util.tree_flatten(elems)
     axis = axis % arrays[0].ndim if arrays and -arrays[0].ndim <= axis < arrays[0].ndim else axis
@@ -53,7 +52,7 @@ def long_associative_scan(
         return None
     length = arrays[0].shape[axis]
     same = all(axis < x.ndim and x.shape[axis] == length for x in arrays)
-    if not same or not is_positive(length) or (is_static(length) and length <= _MOST_RECURSIVE):
+    if not same or (is_static(length) and length <= _MOST_RECURSIVE):
         return None
     cumulative = next((prefixes for operation, prefixes in _CUMULATIVE if operation is fn), None)
     is_number = jax.tree_util.treedef_is_leaf(tree) and arrays[0].dtype != jnp.bool_
@@ -66,7 +65,12 @@ def long_associative_scan(
 
     given = [jnp.flip(x, axis) for x in arrays] if reverse else arrays
     scan = _AssociativeScan(combine, axis)
-    found = scan.scan(given, length) if is_static(length) else scan.of_symbolic_length(given, length)
+    if not is_positive(length):
+        rows = [jnp.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype) for x in given]
+        longer = [jnp.concatenate([x, row], axis) for x, row in zip(given, rows, strict=True)]
+        found = [lax.slice_in_dim(y, 0, length, axis=axis) for y in scan.of_symbolic_length(longer, length + 1)]
+    else:
+        found = scan.scan(given, length) if is_static(length) else scan.of_symbolic_length(given, length)
     return Replacement(jax.tree_util.tree_unflatten(tree, [jnp.flip(y, axis) for y in found] if reverse else found))
 
 

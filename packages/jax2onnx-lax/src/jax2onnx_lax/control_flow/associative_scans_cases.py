@@ -24,6 +24,8 @@ cases = [
          covers=("jax.lax.associative_scan",), expect=expect_graph(counts={"If": 1})),
     Case("associative_scan_of_sums", lambda x: lax.associative_scan(jnp.add, x), [("T", 3)],
          covers=("jax.lax.associative_scan",), expect="CumSum:Tx3"),
+    Case("associative_scan_of_some", lambda x: lax.associative_scan(lambda a, b: jnp.where(b > 1, b, a), x[x > 0]), [("T",)],
+         covers=("jax.lax.associative_scan",)),
     Case("associative_scan_of_matrices", lambda x: lax.associative_scan(jnp.matmul, jnp.tanh(x) / 2, reverse=True), [("T", 2, 2)],
          covers=("jax.lax.associative_scan",), expect=at_most(20, If=1),
          declines="there are too many gathered matrices for one product each, or their sizes are not known"),

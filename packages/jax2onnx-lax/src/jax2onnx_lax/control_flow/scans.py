@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Context, Dim, Jaxpr, Replacement, Rules, Value
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, is_symbolic_dim, open_jaxpr, struct
+from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, is_symbolic_dim, open_jaxpr, scan_counts, struct
 from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
 
-from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop

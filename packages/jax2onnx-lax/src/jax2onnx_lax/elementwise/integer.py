@@ -7,6 +7,7 @@ or more (negative amounts included, which are huge as unsigned numbers) give 0, 
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import jax.numpy as jnp
@@ -49,8 +50,17 @@ def _is_safe_divisor(ctx: Context, y: Value) -> bool:
     return not is_signed(ctx.dtype(y)) or not (known == -1).any()
 
 
+def _is_one(ctx: Context, x: Value) -> bool:
+    """Whether `x` is the number 1: some runtimes take (1 / y) z for z / y, of integers too."""
+    known = ctx.known(x)
+    return known is not None and known.size == 1 and bool((known == 1).all())
+
+
 def _quotient(ctx: Context, x: Value, y: Value) -> Value:
     """x / y truncated; MIN for MIN / -1, and any number for x / 0."""
+    if _is_one(ctx, x):
+        units = [ctx.op.Equal(y, ctx.constant(unit, like=y)) for unit in ((1, -1) if is_signed(ctx.dtype(y)) else (1,))]
+        return ctx.op.Where(functools.reduce(ctx.op.Or, units), y, ctx.constant(0, like=y))
     if _is_safe_divisor(ctx, y):
         return ctx.op.Div(x, y)
     zero = ctx.constant(0, like=y)
@@ -70,7 +80,7 @@ def div(ctx: Context, x: Value, y: Value) -> Value:
         one = known is not None and known.size == 1 and known.ndim == 0 and known == 1
         return ctx.op.Reciprocal(y) if one else ctx.op.Div(x, y)
     y = uniform(ctx, y, x)
-    if _is_safe_divisor(ctx, y):
+    if _is_safe_divisor(ctx, y) and not _is_one(ctx, x):
         return ctx.op.Div(x, y)
     by_zero = ctx.op.Equal(y, ctx.constant(0, like=y))
     all_ones = -1 if is_signed(ctx.dtype(x)) else int(jnp.iinfo(ctx.dtype(x)).max)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case
-from jax2onnx_core.plugins.cases import ExpectGraph
+from jax2onnx_core.plugins.cases import ExpectGraph, expect_graph
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax._case_helpers import Expect, Fn, at_most, only_once
@@ -52,6 +52,8 @@ cases = [
     _case("div_by_0", lambda x: lax.div(x, jnp.int32(0)), "div", [np.int32],
           "Equal -> And -> Or -> Where -> Div -> Where"),
     _case("rem_by_3", lambda x: lax.rem(x, jnp.int32(3)), "rem", [np.int32], "Mod"),
+    _case("rem_of_1", lambda x: (lax.rem(jnp.int32(1), x.ravel()[0]), lax.div(jnp.int32(1), x.ravel()[1]) * x.ravel()[2]), "rem",
+          [np.int32], expect_graph(absent=["Div"])),
     _case("rem_of_int64_by_3", lambda x: lax.rem(x, jnp.int64(3)), "rem", [np.int64], "Div -> Mul -> Sub"),
     _case("rem_of_uint64_by_3", lambda x: lax.rem(x, jnp.uint64(3)), "rem", [np.uint64], "Mod"),
     _case("floor_division", lambda x, y: x // y, "div", [np.int32, np.int32], at_most(20, Div=1)),

@@ -5,13 +5,13 @@ The mode "wrap" of `jnp.pad` is left to JAX's formulas: Pad has it from opset 19
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Context, Dim, Replacement, Rules, Value
-from jax2onnx_core.jaxprs import definitely_le
+from jax2onnx_core.jaxprs import definitely_le, is_static
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax._compat import min_dim
@@ -80,11 +80,44 @@ def pad_by_elements(
     array: jax.Array, pad_width: object, mode: str = "constant", **options: object
 ) -> Call | Replacement | None:
     if has_numbers_from_data(pad_width):
-        return Replacement(jnp.pad(array, dims_from_data(pad_width, "pad"), mode, **options))
+        widths = dims_from_data(pad_width, "pad")
+        by_position = _POSITIONS.get(mode) if options in ({}, {"reflect_type": "even"}) else None
+        return Replacement(
+            jnp.pad(array, widths, mode, **options) if by_position is None else _padded(array, widths, by_position)
+        )
     if mode not in _MODES or options not in ({}, {"reflect_type": "even"}) or not array.ndim:
         return None
     widths = _static_widths(pad_width, array.ndim)
     return None if widths is None else Call(array, widths=widths, mode=mode)
+
+
+#: Where the elements come from that are at a place relative to the first one, by the mode and the size of the axis.
+_POSITIONS: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
+    "edge": lambda place, size: jnp.clip(place, 0, size - 1),
+    "wrap": lambda place, size: place % size,
+    "symmetric": lambda place, size: _mirrored(place % (2 * size), 2 * size - 1),
+    "reflect": lambda place, size: _mirrored(place % jnp.maximum(2 * size - 2, 1), 2 * size - 2),
+}
+
+
+def _mirrored(place: jax.Array, last: jax.Array) -> jax.Array:
+    return jnp.minimum(place, last - place)
+
+
+def _padded(x: jax.Array, pad_width: object, position: Callable[[jax.Array, jax.Array], jax.Array]) -> jax.Array:
+    """`x`, padded by its own elements in numbers that are computed."""
+    for axis, (before, after) in enumerate(_pairs(pad_width, x.ndim)):
+        if not (is_static(before) and is_static(after) and before == after == 0):
+            places = jnp.arange(before + x.shape[axis] + after) - jnp.asarray(before)
+            x = jnp.take(x, position(places, jnp.asarray(x.shape[axis])), axis=axis, mode="clip")
+    return x
+
+
+def _pairs(pad_width: object, rank: int) -> list[tuple[Dim, Dim]]:
+    """(before, after) for each axis."""
+    widths = pad_width if isinstance(pad_width, tuple) else (pad_width,)
+    pairs = [(one[0], one[-1]) for one in (widths if isinstance(widths[0], tuple) else [widths])]
+    return pairs * rank if len(pairs) == 1 else pairs
 
 
 # The end of a slice backwards that takes the first element too.

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation
-from jax2onnx_core.jaxprs import open_jaxpr
+from jax2onnx_core.jaxprs import open_jaxpr, scan_counts
 
-from jax2onnx_lax._compat import scan_counts
 from jax2onnx_lax.sharding.interpreter import Interpreter, ShardedValue, ShardRule
 from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray
 

@@ -10,6 +10,7 @@ MODULES = (
     "creation",
     "masks",
     "resized",
+    "searching",
     "selections",
     "sets",
     "slices",

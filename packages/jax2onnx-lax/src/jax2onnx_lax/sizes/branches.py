@@ -10,7 +10,7 @@ from jax2onnx_core.frontend.sizes import are_possible, has_size_from_data, new_s
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import Dims
 
-from jax2onnx_lax.sizes.resized import resized
+from jax2onnx_lax.sizes.resized import relabelled
 
 __all__ = ["composites"]
 
@@ -58,7 +58,7 @@ def _with_common_sizes(
         def call(*args: PyTree) -> PyTree:
             results, tree = jax.tree_util.tree_flatten(branch(*args))
             return tree.unflatten(
-                [resized(jax.numpy.asarray(x), s or ()) for x, s in zip(results, wanted, strict=True)]
+                [relabelled(jax.numpy.asarray(x), s or ()) for x, s in zip(results, wanted, strict=True)]
             )
 
         return call

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 from jax2onnx_core import Composites, Dim, Replacement
-from jax2onnx_core.frontend.sizes import is_number_from_data, once, size_of
+from jax2onnx_core.frontend.sizes import is_from_data, is_number_from_data, once, size_of
 from jax2onnx_core.jaxprs import is_positive, is_symbolic_dim
 
 from jax2onnx_lax.sizes.resized import resized
@@ -28,6 +28,12 @@ SIZES = {
     "jax.numpy:zeros_like": ("shape",),
     "jax.numpy:ones_like": ("shape",),
     "jax.numpy:full_like": ("shape",),
+    "jax.numpy:logspace": ("num",),
+    "jax.numpy:geomspace": ("num",),
+    "jax.numpy:indices": ("dimensions",),
+    "jax.numpy:diag_indices": ("n",),
+    "jax.numpy.fft:fftfreq": ("n",),
+    "jax.numpy.fft:rfftfreq": ("n",),
     "jax.numpy:eye": ("N", "M"),
     "jax.numpy:identity": ("n",),
     "jax.numpy:tri": ("N", "M"),
@@ -138,13 +144,93 @@ def arange(
     start: jax.Array | Dim, stop: jax.Array | Dim | None = None, step: jax.Array | Dim | None = None,
     dtype: object = None, **options: object,
 ) -> Replacement | None:  # fmt: skip
-    if not any(map(is_number_from_data, (start, stop, step))):
-        return None
     first, last = (0, start) if stop is None else (start, stop)
-    if step is None and not is_number_from_data(first) and not is_symbolic_dim(first) and first == 0:
-        return Replacement(jnp.arange(size_of(jnp.asarray(last), "arange"), dtype=dtype or jnp.asarray(last).dtype))
+    if not any(is_from_data(one) and not one.shape for one in (first, last, step)):
+        return None
+    if step is None and not is_from_data(first) and not is_symbolic_dim(first) and first == 0:
+        count = jnp.asarray(last)
+        count = count if jnp.issubdtype(count.dtype, jnp.integer) else jnp.ceil(count).astype(int)
+        return Replacement(jnp.arange(size_of(count, "arange"), dtype=dtype or jnp.asarray(last).dtype))
     by = 1 if step is None else step
+    if not all(jnp.issubdtype(jnp.result_type(one), jnp.integer) for one in map(jnp.asarray, (first, last, by))):
+        return None
     kind = dtype or jnp.result_type(*map(jnp.asarray, (first, last, by)))
     count = -((jnp.asarray(first) - last) // by)
     places = jnp.arange(size_of(count, "arange"), dtype=kind)
     return Replacement(jnp.asarray(first, kind) + jnp.asarray(by, kind) * places)
+
+
+@composites.call("jax._src.numpy.index_tricks:_make_1d_grid_from_slice", name="jax.numpy.mgrid", is_required=True)
+def grid_from_slice(s: slice, op_name: str) -> Replacement | None:
+    if not any(map(has_numbers_from_data, (s.start, s.stop, s.step))):
+        return None
+    return Replacement(jnp.arange(0 if s.start is None else s.start, s.stop, s.step))
+
+
+@composites.call("jax.numpy:tril_indices", name="jax.numpy.tril_indices", is_required=True)
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> Replacement | None:
+    return Replacement(jnp.nonzero(jnp.tri(n, m, k, dtype=bool))) if _has_size(n, m) else None
+
+
+@composites.call("jax.numpy:triu_indices", name="jax.numpy.triu_indices", is_required=True)
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> Replacement | None:
+    return Replacement(jnp.nonzero(~jnp.tri(n, m, k - 1, dtype=bool))) if _has_size(n, m) else None
+
+
+def _has_size(*sizes: object) -> bool:
+    """Whether one of these is a size that is no fixed number."""
+    return any(is_number_from_data(size) or is_symbolic_dim(size) for size in sizes)
+
+
+#: Windows as functions of the part of the way through them, from 0 to 1.
+_WINDOWS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "bartlett": lambda part: 1 - jnp.abs(2 * part - 1),
+    "blackman": lambda part: 0.42 - 0.5 * jnp.cos(2 * jnp.pi * part) + 0.08 * jnp.cos(4 * jnp.pi * part),
+    "hamming": lambda part: 0.54 - 0.46 * jnp.cos(2 * jnp.pi * part),
+    "hanning": lambda part: 0.5 - 0.5 * jnp.cos(2 * jnp.pi * part),
+}
+
+
+def _declare_window(function: str, formula: Callable[[jax.Array], jax.Array]) -> None:
+    def call(M: jax.Array | Dim) -> Replacement | None:  # noqa: N803
+        if not _has_size(M):
+            return None
+        size = size_of(M, function) if is_number_from_data(M) else M
+        steps = jnp.asarray(size - 1)
+        real = jnp.asarray(0.0).dtype
+        window = formula(jnp.arange(size).astype(real) / jnp.maximum(steps, 1).astype(real))
+        return Replacement(jnp.where(steps > 0, window, 1))
+
+    call.__name__ = call.__qualname__ = function
+    composites.call(f"jax.numpy:{function}", name=f"jax.numpy.{function}", is_required=True)(call)
+
+
+for _function, _formula in _WINDOWS.items():
+    _declare_window(_function, _formula)
+
+
+@composites.call("jax._src.core:_canonicalize_dimension", name="jax.lax.shape", is_required=True, recovers=True)
+def dimension(dim: object) -> Replacement | None:
+    """A number that is a size in any other function of JAX, as a dimension."""
+    return Replacement(size_of(dim, "size")) if is_number_from_data(dim) else None
+
+
+@composites.call("jax._src.core:concrete_dim_or_error", name="jax.lax.shape", is_required=True, recovers=True)
+def concrete_dimension(val: object, context: str = "") -> Replacement | None:
+    return dimension(val)
+
+
+@composites.call("jax._src.core:concrete_or_error", name="jax.lax.shape", is_required=True, recovers=True)
+def concrete_number(force: object, val: object, context: str = "") -> Replacement | None:
+    """A dimension that is no fixed number, where a function of JAX takes a whole number for a size."""
+    return Replacement(val) if is_symbolic_dim(val) else None
+
+
+@composites.call("jax.lax:reshape", name="jax.lax.reshape", is_required=True)
+def lax_reshape(
+    operand: jax.Array, new_sizes: Sequence[object], dimensions: Sequence[int] | None = None, **options: object
+) -> Replacement | None:
+    if not has_numbers_from_data(new_sizes):
+        return None
+    x = operand if dimensions is None else jax.lax.transpose(operand, dimensions)
+    return Replacement(_reshaped(jnp.asarray(x), new_sizes))

@@ -11,7 +11,7 @@ from jax2onnx_core.jaxprs import Dim, Dims
 
 from jax2onnx_lax._compat import register_resizing
 
-__all__ = ["resized", "rules"]
+__all__ = ["relabelled", "resized", "rules"]
 
 rules = Rules()
 _resized_p = Primitive("jax2onnx_resized")
@@ -23,11 +23,19 @@ def resized(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
     """The array in another shape, whose sizes have the same product whenever this is computed."""
     if tuple(x.shape) == tuple(shape):
         return x
-    result: jax.Array = _resized_p.bind(x, shape=tuple(shape))
+    result: jax.Array = _resized_p.bind(x, shape=tuple(shape), is_same=False)
+    return result
+
+
+def relabelled(x: jax.Array, shape: Sequence[Dim]) -> jax.Array:
+    """The array, whose sizes have other labels: they are the same whenever this is computed."""
+    if tuple(x.shape) == tuple(shape):
+        return x
+    result: jax.Array = _resized_p.bind(x, shape=tuple(shape), is_same=True)
     return result
 
 
 @rules.lower(_resized_p.name)
-def lower_resized(ctx: Context, x: Value, *, shape: Dims) -> Value:
+def lower_resized(ctx: Context, x: Value, *, shape: Dims, is_same: bool) -> Value:
     """A copy with other labels, or in another shape."""
-    return ctx.op.Identity(x, dims=shape) if len(shape) == len(ctx.known_dims(x)) else ctx.reshape(x, shape)
+    return ctx.op.Identity(x, dims=shape) if is_same else ctx.reshape(x, shape)

@@ -9,7 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
-from jax2onnx_core.frontend.sizes import is_from_data, is_number_from_data, once, size_of
+from jax2onnx_core.frontend.sizes import (
+    are_possible,
+    has_size_from_data,
+    is_from_data,
+    is_number_from_data,
+    once,
+    size_of,
+)
+from jax2onnx_core.jaxprs import is_positive
 from jax2onnx_core.plugins.errors import ConversionError
 
 from jax2onnx_lax.sizes.masks import masked
@@ -65,6 +73,17 @@ def repeat(
     counts = repeats if repeats.shape == (x.shape[axis],) else jnp.broadcast_to(repeats, (x.shape[axis],))
     total = once(counts, "total", lambda: jnp.sum(counts, dtype=int))
     return Replacement(jnp.repeat(x, counts, axis, total_repeat_length=size_of(total, "repeat"), **options))
+
+
+@composites.call("jax.numpy:roll", name="jax.numpy.roll", is_required=True)
+def roll(
+    a: jax.Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> Replacement | None:  # fmt: skip
+    """A roll along axes that may be empty, by which JAX divides a fixed shift."""
+    may_be_empty = are_possible() and any(has_size_from_data(d) and not is_positive(d) for d in jnp.shape(a))
+    if not may_be_empty or isinstance(shift, jax.Array):
+        return None
+    return Replacement(jnp.roll(a, jnp.asarray(shift), axis))
 
 
 @composites.call("jax.numpy:bincount", name="jax.numpy.bincount", is_required=True)
@@ -137,9 +156,9 @@ def _without_zeros(x: jax.Array, axis: int, trim: str) -> slice:
     return slice(first, None)
 
 
-@composites.call("jax.numpy:split", "jax.numpy:array_split", name="jax.numpy.split", is_required=True)
+@composites.call("jax._src.numpy.lax_numpy:_split", name="jax.numpy.split", is_required=True)
 def split(
-    ary: jax.Array, indices_or_sections: jax.Array | Sequence[jax.Array | int], axis: int = 0
+    op: str, ary: jax.Array, indices_or_sections: jax.Array | Sequence[jax.Array | int], axis: int = 0
 ) -> Replacement | None:
     given = indices_or_sections
     if not (

@@ -20,5 +20,6 @@ cases = [
     Case("histogram", lambda x, n: jnp.histogram(x, n + 1), [("B",), _N],
          covers=("jax.numpy.histogram", "jax.numpy.histogram_bin_edges")),
     Case("trim_zeros", lambda x: jnp.trim_zeros(x), [_COUNTS], covers=("jax.numpy.trim_zeros",)),
+    Case("roll", lambda x: (jnp.roll(x[x > 0], 1), jnp.roll(x[x > 0], -3)), [("B",)], covers=("jax.numpy.roll",)),
     Case("split", lambda x, n: jnp.split(x, [n // 3, n // 2]), [(7,), _N], covers=("jax.numpy.split",)),
 ]  # fmt: skip

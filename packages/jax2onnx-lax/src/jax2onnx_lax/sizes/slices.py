@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.frontend.sizes import are_possible, is_number_from_data, once, size_of
-from jax2onnx_core.jaxprs import Dims
+from jax2onnx_core.jaxprs import Dims, is_symbolic_dim
 from jax2onnx_core.plugins.errors import ConversionError
 
 from jax2onnx_lax._compat import scatter_update
@@ -31,6 +31,8 @@ Entry = object
 @composites.call("jax._src.numpy.indexing:rewriting_take", name="jax.numpy.indexing", is_required=True)
 def take(arr: jax.Array, idx: Entry, **options: object) -> Replacement | None:
     entries = _entries(idx)
+    if any(map(is_symbolic_dim, entries)):
+        return Replacement(_indexed(arr, tuple(map(_as_array, entries)), options))
     if not _has_sizes_from_data(entries):
         return None
     x, rest = _sliced(arr, entries)
@@ -48,6 +50,8 @@ def update(
     x: jax.Array, idx: Entry, y: jax.Array, scatter_op: Callable[..., jax.Array], *args: object, **options: object
 ) -> Replacement | None:
     entries = _entries(idx)
+    if any(map(is_symbolic_dim, entries)):
+        return Replacement(scatter_update(x, tuple(map(_as_array, entries)), y, scatter_op, *args, **options))
     if not _has_sizes_from_data(entries):
         return None
     x = jnp.asarray(x)
@@ -92,6 +96,11 @@ def _indexed(x: jax.Array, index: tuple[Entry, ...], options: dict[str, object])
 
 def _entries(idx: Entry) -> tuple[Entry, ...]:
     return idx if isinstance(idx, tuple) else (idx,)
+
+
+def _as_array(entry: Entry) -> Entry:
+    """An entry of an index, as an array where it is a size that is no fixed number."""
+    return jnp.asarray(entry) if is_symbolic_dim(entry) else entry
 
 
 def _has_sizes_from_data(entries: Sequence[Entry]) -> bool:

@@ -1,0 +1,89 @@
+"""Functions of `jax.numpy` that count on fixed sizes: `searchsorted`, `interp`, `packbits`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Composites, Replacement
+from jax2onnx_core.jaxprs import is_static
+
+from jax2onnx_lax.sizes.resized import resized
+
+__all__ = ["composites"]
+
+composites = Composites()
+
+
+def _has_symbol(x: object, axis: int) -> bool:
+    """Whether an axis of an array has a size that is no fixed number."""
+    return isinstance(x, jax.core.Tracer) and -x.ndim <= axis < x.ndim and not is_static(x.shape[axis])
+
+
+@composites.call("jax.numpy:searchsorted", name="jax.numpy.searchsorted", is_required=True)
+def searchsorted(
+    a: jax.Array, v: jax.Array, side: str = "left", sorter: jax.Array | None = None, *, method: str = "scan"
+) -> Replacement | None:
+    """By ranks among all numbers, less those among the searched ones: the steps of a search by halves are no fixed number."""
+    if not _has_symbol(a, 0):
+        return None
+    a, v = a if sorter is None else a[sorter], jnp.asarray(v)
+    kind = jnp.promote_types(a.dtype, v.dtype)
+    searched, points = v.reshape(-1).astype(kind), a.astype(kind)
+    if side == "left":
+        ranks = _ranks(jnp.concatenate([searched, points]))[: searched.shape[0]]
+    else:
+        ranks = _ranks(jnp.concatenate([points, searched]))[points.shape[0] :]
+    return Replacement((ranks - _ranks(searched)).reshape(v.shape).astype(jnp.int32))
+
+
+def _ranks(x: jax.Array) -> jax.Array:
+    return (
+        jnp.zeros(x.shape[0], jnp.int32)
+        .at[jnp.argsort(x)]
+        .set(jnp.arange(x.shape[0], dtype=jnp.int32), unique_indices=True)
+    )
+
+
+@composites.call("jax.numpy:interp", name="jax.numpy.interp", is_required=True)
+def interp(
+    x: jax.Array, xp: jax.Array, fp: jax.Array, left: jax.Array | str | None = None, right: jax.Array | str | None = None,
+    period: jax.Array | None = None,
+) -> Replacement | None:  # fmt: skip
+    """JAX's own formula, in which `len` of the points is an array."""
+    if not _has_symbol(xp, 0) or xp.shape != jnp.shape(fp):
+        return None
+    real = jnp.asarray(0.0).dtype
+    x, xp, fp = (
+        one if jnp.issubdtype(one.dtype, jnp.inexact) else one.astype(real) for one in map(jnp.asarray, (x, xp, fp))
+    )
+    kind = jnp.result_type(x, xp)
+    x, xp = x.astype(kind), xp.astype(kind)
+    if period is not None:
+        period = jnp.abs(period)
+        x, xp = x % period, xp % period
+        xp, fp = jax.lax.sort_key_val(xp, fp)
+        xp, fp = jnp.concatenate([xp[-1:] - period, xp, xp[:1] + period]), jnp.concatenate([fp[-1:], fp, fp[:1]])
+    last = jnp.asarray(xp.shape[0]) - 1
+    i = jnp.clip(jnp.searchsorted(xp, x, side="right"), 1, last)
+    before, step = xp[i - 1], xp[i] - xp[i - 1]
+    is_point = jnp.abs(step) <= jnp.nextafter(jnp.finfo(xp.dtype).eps, 1) - jnp.finfo(xp.dtype).eps
+    found = fp[i - 1] + jnp.where(is_point, 0, (x - before) / jnp.where(is_point, 1, step) * (fp[i] - fp[i - 1]))
+    if period is None and not isinstance(left, str):
+        found = jnp.where(x < xp[0], fp[0] if left is None else left, found)
+    if period is None and not isinstance(right, str):
+        found = jnp.where(x > xp[last], fp[last] if right is None else right, found)
+    return Replacement(found)
+
+
+@composites.call("jax.numpy:packbits", name="jax.numpy.packbits", is_required=True)
+def packbits(a: jax.Array, axis: int | None = None, bitorder: str = "big") -> Replacement | None:
+    """Eight bits each, the last ones with zeros, of which JAX asks whether there are any."""
+    x = jnp.ravel(a) if axis is None else jnp.asarray(a)
+    along = (0 if axis is None else axis) % max(x.ndim, 1)
+    if not _has_symbol(x, along):
+        return None
+    count = -(-x.shape[along] // 8)
+    rows = jnp.moveaxis(x, along, -1)
+    padded = jnp.pad(rows != 0, [(0, 0)] * (x.ndim - 1) + [(0, 8 * count - x.shape[along])])
+    bytes_ = jnp.packbits(resized(padded, (*padded.shape[:-1], count, 8)), axis=-1, bitorder=bitorder)
+    return Replacement(jnp.moveaxis(bytes_[..., 0], -1, along))
