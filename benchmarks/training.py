@@ -77,7 +77,8 @@ class InJax:
     def __init__(self, task: Task, options: dict[str, str | bool] | None = None) -> None:
         self._task, model = task, task.model()
         wanted = nnx.Param if task.trained is None else task.trained
-        graph, parameters, rest = nnx.split(model, wanted, ...)
+        graph, *parts = nnx.split(model, wanted, ...)
+        parameters, rest = parts
 
         def loss(parameters: Any, rest: Any, *batch: Any) -> Any:
             model = nnx.merge(graph, parameters, rest, copy=True)
