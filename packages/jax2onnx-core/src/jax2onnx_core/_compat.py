@@ -35,11 +35,8 @@ from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
 from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
-<<<<<<< HEAD
 from jax.extend import linear_util
-=======
 from jax.extend.core import primitives as _primitives
->>>>>>> sized
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
 from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
