@@ -2,7 +2,7 @@
 
 Each training of examples/trainings.py: the time of a step relative to JAX's (both in turns in one process, in time of the processor, on
 one thread), the memory that a process needs for it beside JAX's, and after a thousand steps the largest difference of the losses to those
-of `jax.jit`, beside what JAX itself differs by when it computes operation by operation, and what is right of examples not seen.
+of `jax.jit`, beside what JAX itself differs by where XLA optimises nothing, and what is right of examples not seen.
 
 Usage: nox -s tables -- training [--name NAME ...] [--steps N] [--print]
 """
@@ -37,6 +37,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "guide" / "training.md"
 #: How many steps the processes take whose memory is measured.
 FEW = 5
+#: XLA without optimisations.
+PLAIN: dict[str, str | bool] = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
 
 
 class Measured(NamedTuple):
@@ -48,7 +50,7 @@ class Measured(NamedTuple):
       milliseconds: the time of a step.
       ratio: it, divided by that of `jax.jit`.
       memory, memory_of_jax: the megabytes that a process needs to train, beside those for its imports.
-      difference, difference_of_jax: the largest difference of a loss to that of `jax.jit`, and what that of JAX without jit is.
+      difference, difference_of_jax: the largest difference of a loss to that of `jax.jit`, and what that of JAX without XLA's optimisations is.
       accuracy, accuracy_of_jax: the part of examples that is right at the end.
     """
 
@@ -69,9 +71,10 @@ class InJax:
 
     Args:
       task: the training.
+      options: those of XLA.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, options: dict[str, str | bool] | None = None) -> None:
         self._task, model = task, task.model()
         wanted = nnx.Param if task.trained is None else task.trained
         graph, parameters, rest = nnx.split(model, wanted, ...)
@@ -86,8 +89,8 @@ class InJax:
             updates, moments = task.optimizer.update(gradients, moments, parameters)
             return value, (optax.apply_updates(parameters, updates), rest, moments)
 
-        self._graph, self.eager = graph, step
-        self.jitted = jax.jit(step, donate_argnums=(0, 1, 2))
+        self._graph = graph
+        self.jitted = jax.jit(step, donate_argnums=(0, 1, 2), compiler_options=options)
         self.states = jax.tree.map(
             lambda x: x + 0 if jax.numpy.issubdtype(x.dtype, jax.numpy.number) else x,
             (parameters, rest, task.optimizer.init(parameters)),
@@ -97,11 +100,6 @@ class InJax:
         """Take a step."""
         loss, self.states = self.jitted(*self.states, *batch)
         return loss.block_until_ready()
-
-    def step_by_operations(self, *batch: Any) -> jax.Array:
-        """Take a step, operation by operation."""
-        loss, self.states = self.eager(*self.states, *batch)
-        return loss
 
     def accuracy(self, *batch: Any) -> float:
         """The part of a batch that is right at inference."""
@@ -163,10 +161,10 @@ def measured(name: str, steps: int, seconds: float) -> Measured:
         folder = str(training.save(Path(directory) / "training"))
         memory = (peak(name, folder), peak(name, None)) if steps else (0.0, 0.0)
     session.reset()
-    jitted, by_operations = InJax(task), InJax(task)
+    jitted, plain = InJax(task), InJax(task, PLAIN)
     found = losses(lambda *batch: session.step(*batch)["loss"], task, steps)
     expected = losses(jitted.step, task, steps)
-    other = losses(by_operations.step_by_operations, task, steps)
+    other = losses(plain.step, task, steps)
     *_, unseen = task.batches(steps + 1, 512)
     numbers = sum(x.size for x in jax.tree.leaves(in_jax.states[0]))
     return Measured(

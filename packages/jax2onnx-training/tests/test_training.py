@@ -13,7 +13,7 @@ import optax
 import pytest
 from flax import nnx
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
-from jax2onnx_training import LossError, Training, open_training, to_training, train
+from jax2onnx_training import LossError, Training, TrainingSession, open_training, to_training, train
 
 Batches = list[Any]
 
@@ -229,6 +229,50 @@ def test_federated_averaging_of_two_sessions(training):
     for session in sessions:
         assert_trees_equal(training.weights(session), expected)
     np.testing.assert_allclose(sessions[0].infer(given[0][0]), logits_of(expected, given[0][0]), rtol=1e-4, atol=1e-5)
+
+
+# -- precision -------------------------------------------------------------------------------------
+
+
+def test_a_scaled_loss_in_half_precision_equals_that_of_jax():
+    scale = 2.0**14
+
+    def loss(params: Any, x: jax.Array, labels: jax.Array) -> Any:
+        half = jax.tree.map(lambda array: array.astype(jnp.float16), params)
+        value, _ = cross_entropy(logits_of(half, x.astype(jnp.float16)).astype(jnp.float32), labels)
+        return value + (scale - 1) * (value - jax.lax.stop_gradient(value)), {}
+
+    optimizer = optax.apply_if_finite(optax.chain(optax.scale(1 / scale), optax.adam(1e-2)), 3)
+    half = to_training(perceptron(), loss, optimizer, BATCH)
+    session, given = half.session(), batches((4,), 3, 10)
+    expected = [*steps_in_jax(perceptron(), loss, optimizer, given)]
+    found = [session.step(*batch)["loss"] for batch in given]
+    np.testing.assert_allclose(found, [value for value, _, _ in expected], rtol=1e-3)
+    assert_trees_equal(half.weights(session), expected[-1][1], 0.02, 2e-3)
+    assert half.optimizer_state(session).total_notfinite == 0
+
+
+class Adapted(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.up = nnx.LoRALinear(64, 96, lora_rank=4, rngs=rngs)
+        self.down = nnx.LoRALinear(96, 3, lora_rank=4, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.down(nnx.relu(self.up(x)))
+
+
+@pytest.mark.parametrize(("mode", "tolerance"), [("int8", 0.03), ("int4", 0.15)])
+def test_an_adapter_is_trained_over_a_frozen_base_in_few_bits(mode, tolerance):
+    adapted = to_training(
+        Adapted(nnx.Rngs(0)), classifier_loss, optax.adam(1e-2), [("batch", 64), (("batch",), "int32")], trained=nnx.LoRAParam
+    )  # fmt: skip
+    bundle = adapted.bundle.quantize(mode)
+    whole, small, given = adapted.session(), TrainingSession(bundle), batches((64,), 3, 1, 32) * 40
+    expected, found = ([session.step(*batch)["loss"] for batch in given] for session in (whole, small))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    assert found[-1] < found[0] / 2
+    assert "MatMulNBits" in [node.op_type for node in bundle["step"].model.graph]
+    assert whole.state.keys() == small.state.keys()
 
 
 # -- a convolutional network of NNX --------------------------------------------------------------
