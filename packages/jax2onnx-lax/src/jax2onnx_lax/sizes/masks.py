@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Call, Composites, Context, Rules, Value, bind_composite
+from jax2onnx_core import Call, Composites, Context, Replacement, Rules, Value, bind_composite
 from jax2onnx_core.frontend.sizes import is_from_data, once, size_of
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.symbols.symbols import Dim
@@ -45,18 +45,33 @@ def mask_positions(mask: jax.Array, operation: str) -> tuple[jax.Array, ...]:
     return once(mask, "positions", lambda: jnp.nonzero(mask))
 
 
-def _selection(a: jax.Array, size: int | None, operation: str) -> Call | None:
-    """The call that gives the positions of what is not zero in an array, in as many rows as there are."""
+def _positions(mask: jax.Array, count: Dim) -> tuple[jax.Array, ...]:
+    """The indices along each axis of as many elements as a mask selects, by JAX's formula."""
+    if is_static(count) and count == 0:
+        return tuple(jnp.zeros(0, int) for _ in mask.shape)
+    rest = jnp.cumsum(jnp.bincount(jnp.cumsum(mask.reshape(-1)), length=count))
+    found: list[jax.Array] = []
+    for dim in reversed(mask.shape[1:]):
+        size = jnp.asarray(dim, rest.dtype)
+        found.append(rest % size)
+        rest = rest // size
+    return (rest, *reversed(found))
+
+
+def _mask_and_count(a: jax.Array, size: int | None, operation: str) -> tuple[jax.Array, Dim] | None:
+    """Where an array is not zero, and how often, if only a run of the model knows it."""
     if not is_from_data(a) or not a.ndim or size is not None:
         return None
     mask = _mask_of(a)
-    count = mask_size(mask, operation)
-    return Call(mask).with_arguments(lambda: ((mask,), {"size": count}))
+    return mask, mask_size(mask, operation)
 
 
 @composites.call("jax.numpy:nonzero", name="jax.numpy.nonzero", is_required=True)
-def nonzero(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Call | None:
-    return _selection(a, size, "nonzero")
+def nonzero(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Replacement | None:
+    found = _mask_and_count(a, size, "nonzero")
+    if found is None:
+        return None
+    return Replacement(bind_composite("jax.numpy.nonzero", Call(found[0]), lambda: _positions(*found)))
 
 
 @rules.lower("jax.numpy.nonzero")
@@ -71,8 +86,11 @@ def lower_nonzero(ctx: Context, mask: Value) -> list[Value]:
 
 
 @composites.call("jax.numpy:argwhere", name="jax.numpy.argwhere", is_required=True)
-def argwhere(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Call | None:
-    return _selection(a, size, "argwhere")
+def argwhere(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Replacement | None:
+    found = _mask_and_count(a, size, "argwhere")
+    if found is None:
+        return None
+    return Replacement(bind_composite("jax.numpy.argwhere", Call(found[0]), lambda: jnp.stack(_positions(*found), 1)))
 
 
 @rules.lower("jax.numpy.argwhere")
@@ -89,7 +107,7 @@ def masked(x: jax.Array, mask: jax.Array, axis: int) -> jax.Array:
 
     def by_position() -> jax.Array:
         flat = x.reshape((*x.shape[:axis], math.prod(x.shape[axis:end]), *x.shape[end:]))
-        (positions,) = jnp.nonzero(mask.reshape(-1), size=count)
+        (positions,) = _positions(mask.reshape(-1), count)
         return flat.at[(*[slice(None)] * axis, positions)].get(mode="promise_in_bounds")
 
     result: jax.Array = bind_composite("jax.numpy.compress", Call(x, mask, axis=axis), by_position)
