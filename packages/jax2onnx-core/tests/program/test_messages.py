@@ -350,3 +350,38 @@ class TestConstantKeys:
         key = jax.random.key(0)
         with warnings.catch_warnings(action="error"):
             to_onnx(lambda x: (jax.random.normal(key, x.shape), x)[1], [(3,)])
+
+
+def embedded(ids: jax.Array) -> jax.Array:
+    """As layers of frameworks ask."""
+    if not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise ValueError("Input type must be an integer or unsigned integer.")
+    return jnp.ones((10, 4))[ids]
+
+
+@pytest.mark.parametrize(
+    ("fn", "inputs", "advice"),
+    [
+        (jnp.sin, [{"shape": ("B", 8)}], "An input is a container of arrays where the function takes one array."),
+        (jnp.sin, [(2.0, 8)], "The inputs are x.0 float32[], x.1 int32[]."),
+        (embedded, [("B",)], "Inputs are of floating point unless their dtype is given"),
+        (
+            lambda x: jax.lax.conv(x, jnp.ones((4, 3, 2, 2)), (1, 1), "SAME"),
+            [("B", 8, 8, 3)],
+            "The inputs are x float32[B, 8, 8, 3].",
+        ),
+        (jax.jit(lambda x, n: x * n, static_argnums=1), [(3,), 3], "bind it, functools.partial(fn, n=3)"),
+    ],
+)
+def test_an_error_of_jax_about_inputs_that_were_meant_otherwise(fn, inputs, advice):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        to_onnx(fn, inputs)
+    assert advice in caught.value.__notes__[-1]
+
+
+@pytest.mark.parametrize(
+    "made", [lambda f: f.lower(1.0), lambda f: f.lower(1.0).compile(), lambda f: jax.make_jaxpr(f)(1.0)]
+)
+def test_what_jax_makes_of_a_function_is_no_function(made):
+    message = message_of(errors.OptionError, functools.partial(to_onnx, made(jax.jit(jnp.sin)), [(3,)]))
+    assert message.endswith("export the function that it was made of.")

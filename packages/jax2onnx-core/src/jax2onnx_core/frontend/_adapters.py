@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.export
+import jax.extend.core
 from jax2onnx_graph.build.names import Names
 
 from jax2onnx_core.frontend._containers import Containers
@@ -121,6 +123,13 @@ def _kind(value: object) -> str:
     return f"{type(value).__name__}{kinds}"
 
 
+#: What JAX makes of a function, and which it cannot trace again.
+_MADE_OF_FUNCTIONS = (
+    jax.stages.Compiled, jax.stages.Lowered, jax.stages.Traced, jax.export.Exported, jax.extend.core.ClosedJaxpr,
+    jax.extend.core.Jaxpr,
+)  # fmt: skip
+
+
 class FreshCallable:
     """A callable around fresh copies of its models, to be called once. The user's other objects hold their arrays again afterwards."""
 
@@ -168,6 +177,10 @@ def adapt_callable(
     if isinstance(fn, type) and any(found is not None and issubclass(fn, found) for found in classes):
         raise OptionError(
             f"{fn.__qualname__} is a class of models, not a model: make an object of it, {fn.__qualname__}(…), and export that."
+        )
+    if isinstance(fn, _MADE_OF_FUNCTIONS):
+        raise OptionError(
+            f"to_onnx needs a function of JAX, not {type(fn).__name__}: export the function that it was made of."
         )
     search = ModelSearch(adapters)
     make = search.maker(fn, "")

@@ -120,7 +120,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
                 raise
             raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
         except ValueError as error:
-            _advise_on_sizes(error, inputs, adapted.place)
+            _advise(error, inputs, adapted.place)
             _advise_on_mesh(error, inputs)
             raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
@@ -225,6 +225,25 @@ _NEEDS_VALUE = {
 }
 
 
+# Parts of errors about inputs that were meant otherwise, and what to write instead.
+_MISTAKEN_INPUTS = dict.fromkeys(
+    ("got <class 'tuple'>", "got <class 'dict'>", "got <class 'list'>"),
+    "An input is a container of arrays where the function takes one array. The shape of an array is a tuple of whole numbers and names.",
+) | {
+    "must be an integer": "Inputs are of floating point unless their dtype is given: (('B', 'T'), 'int32').",
+    "Non-hashable static arguments": "A static argument is no input of the model: bind it, functools.partial(fn, n=3).",
+}  # fmt: skip
+
+
+def _given(inputs: Inputs) -> str:
+    """The names and types of the inputs, in a sentence."""
+    given = ", ".join(
+        f"{name} {aval.dtype}[{', '.join(map(inputs.symbols.label, aval.shape))}]"
+        for name, aval in zip(inputs.names, inputs.avals, strict=True)
+    )
+    return f"The inputs are {given}."
+
+
 def _advise(error: Exception, inputs: Inputs, place: str) -> None:
     """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so.
 
@@ -236,6 +255,8 @@ def _advise(error: Exception, inputs: Inputs, place: str) -> None:
             "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
         )
     _advise_on_sizes(error, inputs, place)
+    if advice := next((text for part, text in _MISTAKEN_INPUTS.items() if part in str(error)), None):
+        error.add_note(f"{advice} {_given(inputs)} It is at {place_of(error, place)}")
     for kind, advice in _NEEDS_VALUE.items():
         if isinstance(error, kind):
             error.add_note(f"{advice} It is at {place_of(error, place)}")
@@ -265,7 +286,7 @@ def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
             f"constraints=({', '.join(map(repr, constraints))},)."
         )
         return
-    is_about_shapes = "shape" in str(error) or "broadcasting" in text
+    is_about_shapes = any(word in str(error) for word in ("shape", "broadcasting", "dimension size"))
     symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if is_about_shapes else []
     if len(symbols) > 1:
         error.add_note(
@@ -273,11 +294,7 @@ def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
             "one name."
         )
     elif not symbols and is_about_shapes and not isinstance(error, tuple(_NEEDS_VALUE)):
-        given = ", ".join(
-            f"{name} {aval.dtype}[{', '.join(map(inputs.symbols.label, aval.shape))}]"
-            for name, aval in zip(inputs.names, inputs.avals, strict=True)
-        )
-        error.add_note(f"The inputs are {given}. It is at {place_of(error, place)}")
+        error.add_note(f"{_given(inputs)} It is at {place_of(error, place)}")
     elif symbols and not multiples and _MEETING.search(text):
         error.add_note(
             f"{symbols[0]} may have any size, so it fits no number: give the dimension of the input as a number if it always has that size. "
