@@ -1,0 +1,49 @@
+"""Equations on constants are evaluated at export, equal ones once."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax2onnx_core import to_onnx
+from jax2onnx_core.lowering import _constant_eval
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """The operands of the equations that JAX evaluates."""
+    found, by_jax = [], _constant_eval._by_jax
+
+    def noting(eqn, arrays):
+        found.append(arrays)
+        return by_jax(eqn, arrays)
+
+    monkeypatch.setattr(_constant_eval, "_by_jax", noting)
+    return found
+
+
+def _roots(x, *numbers):
+    for number in numbers:
+        x = x / lax.sqrt(jnp.asarray(number))
+    return x
+
+
+def test_equal_equations_on_scalars_are_evaluated_once(evaluated):
+    program = to_onnx(lambda x: _roots(x, *[np.float32(64)] * 3), [(3,)])
+    assert len(evaluated) == 1
+    np.testing.assert_array_equal(program(np.full(3, 512, np.float32)), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "numbers", [(np.float32(0.0), np.float32(-0.0)), (np.float32(4), np.float16(4)), (np.float32(4), np.float32([4]))]
+)
+def test_others_are_evaluated_each(evaluated, numbers):
+    to_onnx(lambda x: _roots(x, *numbers), [(3,)])
+    assert len(evaluated) == 2
+
+
+def test_the_same_operands_of_other_parameters_are_evaluated_each(evaluated):
+    numbers = jnp.asarray(np.array([3, 1, 2], np.float32))
+    to_onnx(lambda x: x + lax.cumsum(numbers) + lax.cumsum(numbers, reverse=True), [(3,)])
+    assert len(evaluated) == 2
