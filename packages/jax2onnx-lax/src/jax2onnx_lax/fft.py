@@ -28,8 +28,8 @@ rules = Rules()
 #: Transforms the last but one axis of a physical complex array: `(ctx, x, length, inverse)`.
 Method = Callable[[Context, Value, Dim, bool], Value]
 
-# The most numbers of a DFT matrix in the file: 4n² for complex arrays, about n² for real ones. ONNX Runtime takes 14 to 30 times
-# as long for Bluestein's convolution (n from 129 to 1,000), and 1.1 to 4 times for its DFT of a power of two.
+# The most numbers of a DFT matrix in the file: 4n² for complex arrays, about n² for real ones. On one core Bluestein's convolution took
+# 14 to 30 times as long (n from 129 to 1,000), and the DFT of a power of two 1.1 to 4 times.
 _LARGEST_MATRIX, _LARGEST_OF_POWER_OF_TWO = 2**20, 2**18
 _COMPLEX, _REAL = 4, 1
 
