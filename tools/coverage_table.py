@@ -147,7 +147,12 @@ def _called_function(frame: FrameType | None) -> str | None:
     calls: list[str] = []
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if module.endswith("_cases") or module.partition(".")[0] not in ("jax", "jax2onnx_core", "jax2onnx_lax"):
+        is_between = frame.f_globals is globals() or module.partition(".")[0] in (
+            "jax",
+            "jax2onnx_core",
+            "jax2onnx_lax",
+        )
+        if module.endswith("_cases") or not is_between:
             break
         calls += [frame.f_code.co_qualname] if module.startswith("jax.") else []
         frame = frame.f_back
