@@ -31,4 +31,6 @@ LIMITATIONS = (
                operators=("TopK",), message="TopK.*unsupported type: tensor.bfloat16"),
     Limitation("TopK", "TopK of OpenVINO takes one element at least.", operators=("TopK",),
                message="must be greater or equal to 1"),
+    Limitation("Expand", "OpenVINO gives one element where an axis of size 1 is expanded to none, or where a branch of an If has none.",
+               values=("results without elements",)),
 )  # fmt: skip
