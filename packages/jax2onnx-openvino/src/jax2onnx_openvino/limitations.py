@@ -32,5 +32,5 @@ LIMITATIONS = (
     Limitation("TopK", "TopK of OpenVINO takes one element at least.", operators=("TopK",),
                message="must be greater or equal to 1"),
     Limitation("Expand", "OpenVINO gives one element where an axis of size 1 is expanded to none, or where a branch of an If has none.",
-               values=("results without elements",)),
+               operators=("Expand", "If"), cases=("*empty*", "*nothing*")),
 )  # fmt: skip
