@@ -32,6 +32,9 @@ def operators(program: Any) -> set[str]:
     return {node.op_type for node in program.model.graph}
 
 
+# The key of noisy_sgd is a constant, as its user wrote it.
+pytestmark = pytest.mark.filterwarnings("ignore:Every call of the model begins with the state at the export")
+
 PROGRAMS = [one for one in programs.programs() if not one.refusal]
 REFUSED = [one for one in programs.programs() if one.refusal]
 

@@ -157,7 +157,7 @@ def padded_attention():
         @nn.compact
         def __call__(self, tokens: jax.Array) -> jax.Array:
             mask = nn.make_attention_mask(tokens > 0, tokens > 0)
-            return nn.SelfAttention(2)(nn.Embed(10, 16)(tokens), mask)
+            return nn.MultiHeadDotProductAttention(2)(nn.Embed(10, 16)(tokens), mask=mask)
 
     return applied(Model(), np.ones((1, 5), np.int32))
 

@@ -147,9 +147,12 @@ def test_lengths_that_differ_are_the_error_of_jax() -> None:
         to_onnx(lambda x, y: lax.associative_scan(affine, (x, y))[1], [("T", 3), ("S", 3)])
 
 
-def test_a_length_that_may_be_zero_is_the_error_of_jax() -> None:
-    with pytest.raises(NotImplementedError, match="non-constant"):
-        to_onnx(recurrence, [("T", 3)], constraints=["T >= 0"])
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_a_length_that_may_be_zero(length: int) -> None:
+    program = to_onnx(recurrence, [("T", 3)], constraints=["T >= 0"])
+    x = np.random.default_rng(length).standard_normal((length, 3), dtype=np.float32)
+    for found, wanted in zip(jax.tree.leaves(program(x)), jax.tree.leaves(recurrence(x)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
