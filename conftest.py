@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if importlib.util.find_spec("hypothesis") is not None:
         import hypothesis
 
-        count = 10 if config.getoption("--jax2onnx-quick", default=False) else 120
+        count = 7 if config.getoption("--jax2onnx-quick", default=False) else 120
         hypothesis.settings.register_profile("jax2onnx", max_examples=count, deadline=None, derandomize=True)
         hypothesis.settings.load_profile("jax2onnx")
 

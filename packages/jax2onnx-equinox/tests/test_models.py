@@ -125,6 +125,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("x64", [False, True], ids=["f32", "f64"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_whole_model(name, x64):

@@ -81,6 +81,7 @@ def example(specs: Any, batch: int, length: int, dtype: DTypeLike) -> Any:
     return rng.standard_normal((batch, 64, 64, 3)).astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, dtype: DTypeLike) -> None:

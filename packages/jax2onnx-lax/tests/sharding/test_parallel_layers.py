@@ -116,7 +116,7 @@ def for_one_device() -> Counter[str]:
     return operators(program)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("fn", [data, tensor, data_and_tensor, fully_sharded, sequence, sequence_by_heads])
 def test_a_transformer_layer_is_the_graph_for_one_device(
     fn: Callable[..., jax.Array], for_one_device: Counter[str]
@@ -146,6 +146,7 @@ def expert_parallel(x: jax.Array) -> jax.Array:
     return jax.shard_map(body, mesh=mesh(2, "m"), in_specs=specs, out_specs=P())(*EXPERTS[:2], x)
 
 
+@pytest.mark.sampled(0)
 def test_experts_on_different_devices_are_the_graph_for_one_device() -> None:
     shape = [("B", TOKENS, WIDTH)]
     program = to_onnx(expert_parallel, shape)

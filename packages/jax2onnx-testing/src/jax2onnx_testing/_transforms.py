@@ -62,14 +62,14 @@ def transformations(
 
     Args:
       cases: all of them.
-      quick: two transformations of the first case of each composite, others for each.
+      quick: one transformation of the first case of each composite, another for each.
       target: the target that the tests are for; None for the default one.
     """
     names = (*TRANSFORMS, *_SURROUNDINGS)
     remaining = composite_names()
     for number, found in enumerate(cases):
         if covered := remaining.intersection(found.case.covers):
-            chosen = [names[(number + k) % len(names)] for k in (0, 4)] if quick else names
+            chosen = [names[number % len(names)]] if quick else names
             remaining -= covered if quick else set()
             yield from (Transformed(found, name, target) for name in chosen)
 
