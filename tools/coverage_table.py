@@ -337,7 +337,8 @@ def sizes_page(evidence: Sequence[Evidence], found: Sequence[tuple[str, str]]) -
     for function in sorted({*counts, *programs_of}):
         names = programs_of.get(function, [])
         shown = f"{len(names)}: such as {names[0].partition('-')[2]}" if names else "0"
-        yield f"| {link(function, address(function))} | {counts[function]} | {shown} |"
+        title = link(function, address(function)) if function.startswith("jax.") else f"`{function}`"
+        yield f"| {title} | {counts[function]} | {shown} |"
 
 
 def grouped_pairs(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
