@@ -108,7 +108,7 @@ class SelectionsPass(NodePass[bool]):
 
 
 def _operands(value: ir.Value) -> list[ir.Value]:
-    """What a value of integers or booleans is computed of, element by element."""
+    """The values of which a value of integers or booleans is computed, element by element."""
     node = value.producer()
     if node is None or node.domain or value.dtype is None or value.dtype.is_floating_point():
         return []
