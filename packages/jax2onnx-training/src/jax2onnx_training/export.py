@@ -101,7 +101,7 @@ def _called(model: Function, *inputs: PyTree) -> PyTree:
 def _evaluation(
     given: Function | None, loss: LossFunction, key: jax.Array | None, changed: Sequence[str]
 ) -> Function | None:
-    """What an evaluation computes of the model and a batch; None where nobody says how the model is used at inference."""
+    """The evaluation of the model on a batch; None where nobody says how the model is used at inference."""
     if given is not None or key is not None or (changed and loss.model.parts.evaluating is None):
         return given
 

@@ -105,11 +105,11 @@ class TrainingSession:
         return LossError(f"The loss of step {self.steps + first + 1} is {losses[first]}. {advice}")
 
     def evaluate(self, *batch: PyTree) -> PyTree:
-        """What the evaluation computes with the weights of now; by default the loss and the metrics. The states stay."""
+        """The results of the evaluation with the weights of now; by default the loss and the metrics. The states stay."""
         return self._run(EVALUATE, batch)
 
     def infer(self, *inputs: PyTree) -> PyTree:
-        """What the inference computes with the weights of now. The states stay."""
+        """The results of the inference with the weights of now. The states stay."""
         return self._run(INFER, inputs)
 
     def _run(

@@ -112,7 +112,7 @@ class Training:
         return f"Training({', '.join(self.programs)}, of {len(self.model.parameters.names)} parameters)"
 
     def report(self) -> str:
-        """What a step trains, what else it changes, what stays as it is, and the report of its program."""
+        """A text of the weights that a step trains, of what else it changes and what stays as it is, and the report of its program."""
         graph = self.step.model.graph
         inputs = {str(value.name): value for value in graph.inputs}
         kinds = {
