@@ -174,6 +174,8 @@ def tests_of(session: nox.Session, name: str) -> str:
 
 
 SUITE = ["--pyargs", "jax2onnx_testing.suite"]
+# Of each test so many parameters, all in `unit`; see `pytest.mark.sampled`.
+QUICK = ["--jax2onnx-quick", "-o", "jax2onnx_sampled=4"]
 
 
 def quick() -> list[str]:
@@ -185,7 +187,7 @@ def quick() -> list[str]:
 def tests(session: nox.Session) -> None:
     """The tests of all packages, at least one variant of each case, the integration tests: what a change has to pass."""
     names, options = selected(session)
-    run_tests(session, *([tests_of(session, name) for name in names] or quick()), "--jax2onnx-quick", *options)
+    run_tests(session, *([tests_of(session, name) for name in names] or quick()), *QUICK, *options)
 
 
 @nox.session
@@ -219,7 +221,7 @@ def coverage(session: nox.Session) -> None:
     """Which lines of the packages the tests run; a page of each file goes to htmlcov/."""
     sources = [f"--cov={package(name) / 'src'}" for name in PACKAGES]
     shown = ["--cov-report=term:skip-covered", "--cov-report=html"]
-    run_tests(session, *quick(), "--jax2onnx-quick", *sources, *shown, *session.posargs, further=["pytest-cov>=6"])
+    run_tests(session, *quick(), *QUICK, *sources, *shown, *session.posargs, further=["pytest-cov>=6"])
 
 
 # Made anew each time: uv leaves what is installed, and a bound that was lowered would not be tried.

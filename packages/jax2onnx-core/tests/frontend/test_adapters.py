@@ -78,7 +78,8 @@ def test_what_an_adapter_claims_has_to_be_callable():
     adapter = Adapter(
         f"{__name__}:Doubling", lambda model: Adapted(fresh=lambda _: {}, weights={}, callable_like=model), "test"
     )
-    adapted = adapt_callable(({}, Doubling()), [adapter])
+    swapped: Any = ({}, Doubling())
+    adapted = adapt_callable(swapped, [adapter])
     with pytest.raises(OptionError, match=r"not tuple \(dict, Doubling\).*the model stands first"):
         adapted.fresh({}, {})
 

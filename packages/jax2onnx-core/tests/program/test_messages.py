@@ -259,7 +259,7 @@ def test_arguments_by_the_names_of_inputs():
     program = to_onnx(
         lambda x, weights, *, scale: (x - weights["a"]) * scale, [(3,), {"a": (3,)}], kwargs={"scale": ()}
     )
-    x, a, scale = (np.float32([1, 2, 3]), np.float32([0.5, 1, 1]), np.float32(2))
+    x, a, scale = (np.array([1, 2, 3], np.float32), np.array([0.5, 1, 1], np.float32), np.float32(2))
     assert program.input_names == ["x", "weights.a", "scale"]
     np.testing.assert_array_equal(program(x=x, scale=scale, **{"weights.a": a}), (x - a) * scale)
     np.testing.assert_array_equal(program(x, a, scale=scale), (x - a) * scale)
