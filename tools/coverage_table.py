@@ -130,7 +130,7 @@ def _sizes_noted() -> Iterator[set[str]]:
         found.update(filter(None, [_called_function(sys._getframe(1))]))
         return new_size(*args, **kwargs)  # type: ignore[arg-type]
 
-    Symbols.new_size = noting  # type: ignore[method-assign,assignment]
+    Symbols.new_size = noting  # type: ignore[method-assign]
     try:
         yield found
     finally:

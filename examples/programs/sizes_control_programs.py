@@ -428,7 +428,7 @@ def jitted_by_equinox():
 
 @program(("N", 4))
 def rows_chosen_by_haiku():
-    model = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([8, 2])(x)))
+    model: Any = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([8, 2])(x)))
     variables = model.init(jax.random.key(0), jnp.ones((1, 4)))
     return lambda x: model.apply(variables, x[x[:, 0] > 0])
 

@@ -12,7 +12,7 @@ from jax2onnx_onnxruntime._selections import SelectionsPass
 
 N = 8192
 RNG = np.random.default_rng(0)
-SPECIAL = np.float32([np.nan, np.inf, -np.inf, -0.0, 0.0, 3e38, -3e38])
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 3e38, -3e38], np.float32)
 
 
 def _numbers() -> np.ndarray:

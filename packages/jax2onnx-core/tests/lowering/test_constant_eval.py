@@ -36,7 +36,8 @@ def test_equal_equations_on_scalars_are_evaluated_once(evaluated):
 
 
 @pytest.mark.parametrize(
-    "numbers", [(np.float32(0.0), np.float32(-0.0)), (np.float32(4), np.float16(4)), (np.float32(4), np.array([4], np.float32))]
+    "numbers",
+    [(np.float32(0.0), np.float32(-0.0)), (np.float32(4), np.float16(4)), (np.float32(4), np.array([4], np.float32))],
 )
 def test_others_are_evaluated_each(evaluated, numbers):
     to_onnx(lambda x: _roots(x, *numbers), [(3,)])
