@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import jax
 from jax2onnx_graph.build.names import Names
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_comparisons, _compat_dims
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._advice import advise
@@ -104,12 +104,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     window, equalities = (
         activation_window(registry.composites, registry, inputs.symbols),
-        _compat.undecided_equalities(are_equal),
+        _compat_comparisons.undecided_equalities(are_equal),
     )
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, (shapes, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
-        except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
+        except (_compat_dims.inconclusive_dimension_error, TypeError, AttributeError) as error:
             if not is_about_a_symbol(error):
                 advise(error, inputs, adapted.place)
                 raise
