@@ -42,7 +42,8 @@ def test_a_size_beside_one_that_may_be_0_is_computed(dims, shape, result, operat
     evaluator = ReferenceEvaluator(ir.to_proto(model))
     for given, wanted in sizes.items():
         x = np.arange(np.prod(given), dtype=np.float32).reshape(given)
-        np.testing.assert_array_equal(evaluator.run(None, {"x": x})[0], x.reshape(wanted))
+        (y,) = evaluator.run(None, {"x": x})
+        np.testing.assert_array_equal(y, x.reshape(wanted))
 
 
 @pytest.mark.parametrize(("shape", "result"), [("0,-1", "S,U"), ("0,0,2,1", "S,T,2,1"), ("-1,2", "U,2")])
