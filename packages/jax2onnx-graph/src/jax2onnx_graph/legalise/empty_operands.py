@@ -75,7 +75,8 @@ def _put_if(editor: GraphEditor, node: ir.Node, operator: _Operator, operands: S
     """Put the If in the place of `node`."""
     name = node.name or node.op_type
     outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
-    branches = {"then_branch": _empty_body(editor, node), "else_branch": _body(editor, node)}
+    branches = {"then_branch": _empty_body(editor, node), "else_branch": editor.alone(node)}
+    note_mended(branches["else_branch"][0], _GUARDED)
     builder = editor.before(node)
     sizes = [builder.op.Size(value, dims=()) for value in operands]
     product = sizes[0]
@@ -92,18 +93,6 @@ def _put_if(editor: GraphEditor, node: ir.Node, operator: _Operator, operands: S
     for old, new in zip(node.outputs, outputs, strict=True):
         editor.replace_value(old, new)
     editor.discard(node)
-
-
-def _body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
-    """A graph that holds a copy of a node."""
-    name = editor.node_name(node.name or node.op_type)
-    outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
-    copy = ir.Node(
-        "", node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=name,
-        metadata_props=dict(node.metadata_props),
-    )  # fmt: skip
-    note_mended(copy, _GUARDED)
-    return ir.Graph([], outputs, nodes=[copy], name=name)
 
 
 def _empty_body(editor: GraphEditor, node: ir.Node) -> ir.Graph:

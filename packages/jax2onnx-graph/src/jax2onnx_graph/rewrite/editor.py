@@ -172,6 +172,16 @@ class GraphEditor:
         for node in self.nodes_of(HAS_SUBGRAPHS):
             yield from self.nested_in(node)
 
+    def alone(self, node: ir.Node) -> ir.Graph:
+        """A graph that holds a copy of `node`, such as a branch in which it runs."""
+        name = self.node_name(node.name or node.op_type)
+        outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
+        copy = ir.Node(
+            node.domain, node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=name,
+            metadata_props=dict(node.metadata_props),
+        )  # fmt: skip
+        return ir.Graph([], outputs, nodes=[copy], name=name)
+
     def nested_in(self, node: ir.Node) -> Iterator[GraphEditor]:
         """The graphs that are attributes of a node of this one."""
         for graph in subgraphs(node):
