@@ -25,7 +25,7 @@ from jax2onnx_testing.targets import explain_failures, explain_refusals
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
-__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names", "patched_targets",
+__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names",
            "transformations"]  # fmt: skip
 
 Arguments = Sequence[PyTree]
