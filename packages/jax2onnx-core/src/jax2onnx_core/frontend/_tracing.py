@@ -40,6 +40,7 @@ __all__ = ["NEW_STATE", "Traced", "trace"]
 NEW_STATE = "new_state"
 
 _MEETING = re.compile("broadcasting|same shape|incompatible")
+_REMAINDER = re.compile(r"not result in an equal division: rest is (.+)")
 _DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
 
 
@@ -114,12 +115,11 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, (shapes, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
-        except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
-            if not is_about_a_symbol(error):
-                _advise(error, inputs, adapted.place)
-                raise
-            raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
-        except ValueError as error:
+        except (
+            _compat.inconclusive_dimension_error, TypeError, ValueError, AttributeError, NotImplementedError,
+        ) as error:  # fmt: skip
+            if is_about_a_symbol(error):
+                raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
             _advise(error, inputs, adapted.place)
             _advise_on_mesh(error, inputs)
             raise
@@ -275,6 +275,11 @@ def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
     if advice := advice_on_sizes(error, inputs.symbols):
         error.add_note(advice)
         return
+    if remainder := _REMAINDER.search(text):
+        label, _ = inputs.symbols.shown(remainder[1])
+        error.add_note(
+            f"Say that the parts are equal: constraints=('{label} == 0',). It is at {place_of(error, place)}"
+        )
     if multiples := multiples_that_agree(text):
         error.add_note(
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
