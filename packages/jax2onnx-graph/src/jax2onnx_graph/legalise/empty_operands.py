@@ -10,7 +10,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.metadata import SizeNotes, is_mended, note_mended, size_notes
+from jax2onnx_graph.metadata import is_mended, note_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
@@ -45,11 +45,6 @@ class EmptyOperandsPass(GraphPass):
     Whether a dimension may be 0 is what the lowering notes of the symbols; a number 0 is.
     """
 
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Rewrite all graphs of a model, if there are dimensions that may be 0."""
-        self._sizes: SizeNotes = size_notes(model)
-        return super().call(model)
-
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
@@ -66,20 +61,22 @@ class EmptyOperandsPass(GraphPass):
             return
         if not isinstance((dims_of(node.outputs[0]) or (None,))[-1], int):  # a number of features that has to be known
             return
-        open_ones = [value for value in operands if value is not None and self._may_be_empty(value)]
+        open_ones = [value for value in operands if value is not None and _may_be_empty(editor, value)]
         if open_ones:
             _put_if(editor, node, operator, open_ones)
 
-    def _may_be_empty(self, value: ir.Value) -> bool:
-        dims = dims_of(value)
-        return dims is None or any(self._sizes.may_be_zero(dim) for dim in dims)
+
+def _may_be_empty(editor: GraphEditor, value: ir.Value) -> bool:
+    dims = dims_of(value)
+    return dims is None or any(map(editor.may_be_zero, dims))
 
 
 def _put_if(editor: GraphEditor, node: ir.Node, operator: _Operator, operands: Sequence[ir.Value]) -> None:
     """Put the If in the place of `node`."""
     name = node.name or node.op_type
     outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
-    branches = {"then_branch": _empty_body(editor, node), "else_branch": _body(editor, node)}
+    branches = {"then_branch": _empty_body(editor, node), "else_branch": editor.alone(node)}
+    note_mended(branches["else_branch"][0], _GUARDED)
     builder = editor.before(node)
     sizes = [builder.op.Size(value, dims=()) for value in operands]
     product = sizes[0]
@@ -96,18 +93,6 @@ def _put_if(editor: GraphEditor, node: ir.Node, operator: _Operator, operands: S
     for old, new in zip(node.outputs, outputs, strict=True):
         editor.replace_value(old, new)
     editor.discard(node)
-
-
-def _body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
-    """A graph that holds a copy of a node."""
-    name = editor.node_name(node.name or node.op_type)
-    outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
-    copy = ir.Node(
-        "", node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=name,
-        metadata_props=dict(node.metadata_props),
-    )  # fmt: skip
-    note_mended(copy, _GUARDED)
-    return ir.Graph([], outputs, nodes=[copy], name=name)
 
 
 def _empty_body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
