@@ -98,9 +98,15 @@ def _shape(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
     """The shape of the bytes of 4-bit numbers, with an axis more, so that no 4-bit value has the same one."""
     (x,) = given_operands(node)
     column = b.op("Unsqueeze", b.cast(x, np.int8), b.constant([0], np.int64))
-    bounds = {name: node.attributes.get_int(name, 0) for name in ("start", "end") if name in node.attributes}
-    moved = {name: axis if axis < 0 else axis + 1 for name, axis in {"start": 0, **bounds}.items()}
-    return b.op("Shape", column, **moved, dims=b.dims(node.outputs[0]))
+    start, dims = _moved(node.attributes.get_int("start", 0)), b.dims(node.outputs[0])
+    if "end" not in node.attributes:
+        return b.op("Shape", column, start=start, dims=dims)
+    return b.op("Shape", column, start=start, end=_moved(node.attributes.get_int("end", 0)), dims=dims)
+
+
+def _moved(axis: int) -> int:
+    """The position of an axis behind one more; those that are counted from the end stay."""
+    return axis if axis < 0 else axis + 1
 
 
 #: Operators, what writes them with others, and for which element types.
