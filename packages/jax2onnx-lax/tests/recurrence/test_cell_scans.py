@@ -121,7 +121,7 @@ def test_cells(cell: Callable[..., Any], states: int, op_type: str, dims: tuple[
     def model(x: Any, *init: Any) -> Any:
         return jax.lax.scan(cell, init if states == 2 else init[0], x, reverse=reverse)
 
-    program = to_onnx(model, [(*dims, F), *[(dims[1], H)] * states])
+    program = to_onnx(model, [(*dims, F), *[(dims[1], H)] * states], assume=["finite"])
     operators = [node.op_type for node in program.model.graph]
     assert op_type in operators
     assert ("Scan" in operators) == (op_type == "Scan")
@@ -138,8 +138,8 @@ def test_first_state_of_zeros_is_not_passed_on() -> None:
 
 
 def _operators(function: Callable[..., Any], *dims: Any, **options: Any) -> list[str]:
-    """The operators of a verified program."""
-    program = to_onnx(function, [*dims], **options)
+    """The operators of a verified program of finite numbers, for which no operator has a branch beside it."""
+    program = to_onnx(function, [*dims], assume=["finite"], **options)
     program.verify()
     return [node.op_type for node in program.model.graph]
 
@@ -437,14 +437,17 @@ def test_weights_and_states_that_are_not_finite(place: str, number: float) -> No
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize(("cell", "states"), [(joined_lstm, 2), (late_gru, 1), (classic_gru, 1), (simple, 1)])
-def test_nan_in_given_values(cell: Callable[..., Any], states: int, place: int) -> None:
+@pytest.mark.parametrize(
+    ("cell", "states"), [(joined_lstm, 2), (coupled_lstm, 2), (late_gru, 1), (classic_gru, 1), (simple, 1)]
+)
+def test_given_values_that_are_not_finite(cell: Callable[..., Any], states: int, place: int, number: float) -> None:
     function = _scanned(cell, states)
     program = to_onnx(function, TWO[: 1 + states])
     arrays = [_rng.normal(size=(4, 3, F)), *_rng.normal(size=(2, 3, H))][: 1 + states]
     arrays = [array.astype(np.float32) for array in arrays]
-    arrays[place % len(arrays)][..., 1, 2] = np.nan
+    arrays[place % len(arrays)][..., 1, 2] = number
     for y, wanted in zip(jax.tree.leaves(program(*arrays)), jax.tree.leaves(function(*arrays)), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-5)
 
