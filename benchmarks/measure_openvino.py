@@ -11,13 +11,10 @@ plugin may end it. The results are the data files of `jax2onnx_openvino`; interr
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
+import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import measure_ort_guarantees as properties
 import measure_ort_kernels as calls
@@ -30,8 +27,8 @@ from jax2onnx_graph.errors import TargetError
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime import load as load_reference
 from jax2onnx_openvino.loading import load
-from measured_tables import write_rows
-from resumable import Entry, remembered, run
+from measured_tables import command_line, measure, write_rows
+from resumable import Entry
 from sampled_calls import agree, in_domain, samples, with_inputs
 
 ROOT = Path(__file__).parent.parent
@@ -41,6 +38,7 @@ LOWEST, HIGHEST = 18, 23
 NAMES = ("FLOAT", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "BOOL")
 """The element types; DOUBLE is computed in single precision, UINT64 with the bits of int32."""
 DTYPES = [ir.DataType[name] for name in NAMES]
+logger = logging.getLogger(__name__)
 REFUSALS = (RuntimeError, TargetError, ValueError)
 
 
@@ -55,8 +53,7 @@ def is_right(call: calls.Measured) -> bool:
         wanted = load_reference(LegalisePass()(ir.from_proto(proto)).model)
         return all(agree(session, wanted, in_domain(call, feeds) | conditions) for feeds in given)
     except Exception as error:  # noqa: BLE001  (whatever a runtime raises: the call is not known to be right)
-        if VERBOSE:
-            sys.stderr.write(f"{call.schema.name} {call.opset} {dict(call.bound)}: {str(error)[-300:]}\n")
+        logger.debug("%s %s %s: %s", call.schema.name, call.opset, dict(call.bound), str(error)[-300:])
         return False
 
 
@@ -79,19 +76,7 @@ def _compute_conditions(graph: onnx.GraphProto) -> dict[str, Array]:
 
 def measure_kernels(name: str) -> dict[str, dict[str, dict[str, str]]]:
     """The table's entries for an operator: key → opset → variable → types."""
-    entries: dict[str, dict[str, dict[str, str]]] = {}
-    since = dict[int, dict[str, dict[str, str]]]()
-    for opset, schema in calls.schemas(name):
-        if opset > HIGHEST:
-            continue
-        reductions = ("", *calls.REDUCTIONS.get(name, ()))
-        if schema.since_version not in since:
-            since[schema.since_version] = {r: calls.measure(schema, opset, r, is_right, DTYPES) for r in reductions}
-        for reduction, measured in since[schema.since_version].items():
-            entry = entries.setdefault(f"{name}_{reduction}" if reduction else name, {})
-            if not entry or list(entry.values())[-1] != measured:
-                entry[str(opset)] = measured
-    return entries
+    return calls.measure_operator(name, is_right, DTYPES, highest=HIGHEST, form=lambda _, schema: schema.since_version)
 
 
 def keeps(probe: properties.Probe, dtype: ir.DataType) -> bool | None:
@@ -129,25 +114,9 @@ def written(entries: Mapping[str, Entry]) -> None:
         write_rows(DATA / f"{table}.json", head, table, rows)
 
 
-VERBOSE = False
-
-
 def main() -> None:
-    global VERBOSE
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--show", metavar="OPERATOR", help="measure one operator and print the result")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
-    options = parser.parse_args()
-    if options.show:
-        VERBOSE = True
-        sys.stdout.write(json.dumps(work([options.show]), indent=1) + "\n")
-        return
-    file = RESULTS / "openvino-operators.jsonl"
-    if options.fresh:
-        file.unlink(missing_ok=True)
-    names: list[Any] = calls.operators()
-    run([name for name in names if name not in remembered(file)], work, file, 1)
-    written(remembered(file))
+    options = command_line(__doc__ or "").parse_args()
+    measure(options, calls.operators(), work, RESULTS / "openvino-operators.jsonl", written)
 
 
 if __name__ == "__main__":

@@ -481,19 +481,32 @@ def schemas(name: str, highest: int | None = None) -> Iterator[tuple[int, onnx.d
             yield opset, schema
 
 
-def measure_operator(name: str) -> dict[str, dict[str, dict[str, str]]]:
+def measure_operator(
+    name: str, works: Callable[[Measured], bool] = is_right, dtypes: Sequence[ir.DataType] = DTYPES, *,
+    highest: int | None = None, form: Callable[[int, onnx.defs.OpSchema], int] = lambda opset, _: opset,
+) -> dict[str, dict[str, dict[str, str]]]:  # fmt: skip
     """The table's entries for an operator (several, for one with reductions): key → opset → variable → types.
 
     An opset stands for itself and those after it, up to the next one listed. One version of an operator may run in one
     opset and not in another: operators that the runtime expands into others need these in the same version.
+
+    Args:
+      name: the operator.
+      works: whether a call of it gives the right result.
+      dtypes: the element types to try.
+      highest: the newest opset; by default the newest that the runtime loads.
+      form: a number that is the same for opsets of which one measurement is enough.
     """
     entries: dict[str, dict[str, dict[str, str]]] = {}
-    for opset, schema in schemas(name):
-        for reduction in ("", *REDUCTIONS.get(name, ())):
+    known: dict[int, dict[str, dict[str, str]]] = {}
+    for opset, schema in schemas(name, highest):
+        number, reductions = form(opset, schema), ("", *REDUCTIONS.get(name, ()))
+        if number not in known:
+            known[number] = {r: measure(schema, opset, r, works, dtypes) for r in reductions}
+        for reduction, found in known[number].items():
             entry = entries.setdefault(f"{name}_{reduction}" if reduction else name, {})
-            measured = measure(schema, opset, reduction)
-            if not entry or list(entry.values())[-1] != measured:
-                entry[str(opset)] = measured
+            if not entry or list(entry.values())[-1] != found:
+                entry[str(opset)] = found
     return entries
 
 

@@ -11,10 +11,9 @@ Interrupted, the tool goes on where it was:
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
-import sys
+import logging
+import subprocess
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +24,9 @@ import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_onnxruntime import load as load_reference
-from measured_tables import write_rows
+from measured_tables import command_line, measure, write_rows
 from other_runtimes import OtherRuntime
-from resumable import Entry, remembered, run
+from resumable import Entry
 from sampled_calls import in_domain, samples, with_inputs
 
 ROOT = Path(__file__).parent.parent
@@ -36,7 +35,7 @@ RESULTS = ROOT / "conformance-results" / "qnn-operators.jsonl"
 LOWEST, HIGHEST = 18, 23
 DTYPES = [ir.DataType[name] for name in ("FLOAT", "FLOAT16", "INT8", "UINT8", "INT32", "UINT32", "INT64", "BOOL")]
 PRECISION = 1e-2
-VERBOSE = False
+logger = logging.getLogger(__name__)
 
 
 @functools.cache
@@ -55,8 +54,7 @@ def is_right(python: str, call: calls.Measured) -> bool:
             got, want = npu(python).load(model)(feeds)[0], load_reference(model)(feeds)[0]
             return agree(got, want)
     except Exception as error:  # noqa: BLE001  (whatever a runtime raises: the call is not known to be right)
-        if VERBOSE:
-            sys.stderr.write(f"{call.schema.name} {call.opset} {dict(call.bound)}: {str(error)[-300:]}\n")
+        logger.debug("%s %s %s: %s", call.schema.name, call.opset, dict(call.bound), str(error)[-300:])
         return False
 
 
@@ -95,7 +93,7 @@ def work(python: str, names: list[str]) -> list[Entry]:
     return [{"name": name, "kernels": measured(name, python)} for name in names]
 
 
-def written(entries: Mapping[str, Entry], python: str) -> None:
+def written(python: str, entries: Mapping[str, Entry]) -> None:
     """Write the data file."""
     rows = {
         key: {str(LOWEST): found} for _, entry in sorted(entries.items()) for key, found in entry["kernels"].items()
@@ -106,29 +104,18 @@ def written(entries: Mapping[str, Entry], python: str) -> None:
 
 
 def version(python: str) -> str:
-    import subprocess
-
     code = "from importlib.metadata import version; print(version('onnxruntime-qnn'))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
-    global VERBOSE
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__ or "")
     parser.add_argument("--python", required=True, help="the interpreter of the environment with onnxruntime-qnn")
-    parser.add_argument("--show", metavar="OPERATOR", help="measure one operator and print the result")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     options = parser.parse_args()
-    if options.show:
-        VERBOSE = True
-        sys.stdout.write(json.dumps(work(options.python, [options.show]), indent=1) + "\n")
-        return
-    if options.fresh:
-        RESULTS.unlink(missing_ok=True)
     names = [name for name in calls.operators() if any(True for _ in calls.schemas(name, HIGHEST))]
-    known = remembered(RESULTS)
-    run([name for name in names if name not in known], functools.partial(work, options.python), RESULTS, 1)
-    written(remembered(RESULTS), options.python)
+    measure(
+        options, names, functools.partial(work, options.python), RESULTS, functools.partial(written, options.python)
+    )
 
 
 if __name__ == "__main__":

@@ -13,10 +13,8 @@ Needs what `nox -s browser` installs.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
-import sys
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,8 +30,8 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime import load as load_reference
-from measured_tables import DATA, write_rows
-from resumable import Entry, remembered, run
+from measured_tables import DATA, command_line, measure, write_rows
+from resumable import Entry
 from sampled_calls import in_domain, samples, with_inputs
 
 RESULTS = Path(__file__).parents[1] / "conformance-results"
@@ -45,6 +43,9 @@ DIGITS = 1e-3
 """To this part functions of shaders have to be right: WGSL allows sine and cosine an error of 2⁻¹¹."""
 NUMPY_TYPES = [d for d in properties.DTYPES if d.numpy().isbuiltin == 1]
 """Element types that NumPy has itself."""
+
+
+logger = logging.getLogger(__name__)
 
 
 @functools.cache
@@ -141,8 +142,7 @@ def _succeeds(action: Callable[[], Any]) -> bool:
     try:
         return action() is not False
     except TargetError as error:
-        if VERBOSE:
-            sys.stderr.write(f"{str(error)[:300]}\n")
+        logger.debug("%s", str(error)[:300])
         return False
 
 
@@ -152,29 +152,13 @@ def _succeeds(action: Callable[[], Any]) -> bool:
 def measure_operator(
     name: str, works: Callable[[calls.Measured], bool], dtypes: Sequence[ir.DataType]
 ) -> dict[str, dict[str, dict[str, str]]]:
-    """The table's entries of an operator.
+    """The table's entries of an operator; see `calls.measure_operator`."""
 
-    Args:
-      name: the operator.
-      works: whether a call of it gives the right result.
-      dtypes: the element types to try.
-
-    Returns:
-      Operator, with its reduction where it has one → opset → type variable → names of the element types.
-    """
-    entries: dict[str, dict[str, dict[str, str]]] = {}
-    known: dict[int, dict[str, dict[str, str]]] = {}
-    for opset, schema in calls.schemas(name, newest_opset()):
+    def form(opset: int, schema: onnx.defs.OpSchema) -> int:
         # What the runtime expands into others needs these at the same opset.
-        form = opset if schema.has_function else schema.since_version  # type: ignore[attr-defined]  # ONNX's stubs lack it
-        if form not in known:
-            reductions = ("", *calls.REDUCTIONS.get(name, ()))
-            known[form] = {r: calls.measure(schema, opset, r, works, dtypes) for r in reductions}
-        for reduction, found in known[form].items():
-            entry = entries.setdefault(f"{name}_{reduction}" if reduction else name, {})
-            if not entry or list(entry.values())[-1] != found:
-                entry[str(opset)] = found
-    return entries
+        return opset if schema.has_function else schema.since_version  # type: ignore[attr-defined,no-any-return]  # ONNX's stubs lack it
+
+    return calls.measure_operator(name, works, dtypes, highest=newest_opset(), form=form)
 
 
 def work(jobs: list[str]) -> list[Entry]:
@@ -208,27 +192,10 @@ def _write(file: str, head: Mapping[str, Any], table: str, entries: Mapping[str,
     write_rows(DATA / "versions" / f"{file}.json", head, name, rows)
 
 
-VERBOSE = False
-
-
 def main() -> None:
-    global VERBOSE
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--show", metavar="OPERATOR", help="measure one operator and print the result")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
-    options = parser.parse_args()
-    if options.show:
-        VERBOSE = True
-        sys.stdout.write(
-            json.dumps([measured(f"{provider} {options.show}") for provider in PROVIDERS], indent=1) + "\n"
-        )
-        return
-    file = RESULTS / "web-operators.jsonl"
-    if options.fresh:
-        file.unlink(missing_ok=True)
+    options = command_line(__doc__ or "").parse_args()
     jobs = [f"{provider} {name}" for provider in PROVIDERS for name in calls.operators()]
-    run([job for job in jobs if job not in remembered(file)], work, file, 1)
-    written(remembered(file))
+    measure(options, jobs, work, RESULTS / "web-operators.jsonl", written)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,54 @@
-"""The data files of targets: what was measured of the newest ONNX Runtime, of older ones, and of other runtimes."""
+"""The data files of targets: what was measured of the newest ONNX Runtime, of older ones, and of other runtimes.
+
+Operators of other runtimes are measured in processes of their own, whose results are kept: an interrupted run goes on where it was.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Mapping
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["write", "write_rows"]
+from resumable import Entry, run
+
+__all__ = ["command_line", "measure", "write", "write_rows"]
 
 DATA = Path(__file__).parents[1] / "packages/jax2onnx-onnxruntime/src/jax2onnx_onnxruntime"
+
+
+def command_line(description: str) -> argparse.ArgumentParser:
+    """The options of a tool that measures operators."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--show", metavar="OPERATOR", help="measure one operator, and print the result and why calls failed"
+    )
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    return parser
+
+
+def measure(
+    options: argparse.Namespace, jobs: Sequence[str], work: Callable[[list[str]], list[Entry]], file: Path,
+    written: Callable[[Mapping[str, Entry]], None],
+) -> None:  # fmt: skip
+    """Measure what is not known yet, and write the data files; or print what was measured of one operator.
+
+    Args:
+      options: those of `command_line`.
+      jobs: the names of operators, or words that end with these.
+      work: measures some of these.
+      file: the file with the results.
+      written: writes the data files from all results.
+    """
+    if options.show:
+        logging.basicConfig(level=logging.DEBUG)
+        shown = [job for job in jobs if job.split()[-1] == options.show]
+        sys.stdout.write(json.dumps(work(shown), indent=1) + "\n")
+        return
+    written(run(jobs, work, file, 1, fresh=options.fresh))
 
 
 def write(data: Mapping[str, Any], name: str, folder: Path = DATA) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 import pytest
+from jax import lax
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import node_key
 
@@ -40,6 +43,31 @@ def exported(picker: str) -> OnnxProgram:
 def exported_beams() -> OnnxProgram:
     fn = functools.partial(beam_search, parameters())
     return to_onnx(fn, [(("T",), np.int32), ((), np.int32)], constraints=[f"T <= {CACHE_SIZE}"])
+
+
+def largest(logits: jax.Array) -> jax.Array:
+    return logits < lax.top_k(logits, 1)[0]
+
+
+def nucleus(logits: jax.Array) -> jax.Array:
+    ordered = jnp.sort(logits)[:, ::-1]
+    count = jnp.sum(jnp.cumsum(jax.nn.softmax(ordered), -1) < 0.6, -1, keepdims=True)
+    return logits < jnp.take_along_axis(ordered, count, -1)
+
+
+@pytest.mark.parametrize("left_out", [largest, nucleus])
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_the_least_logit_that_is_kept_is_not_less_than_itself(
+    left_out: Callable[[jax.Array], jax.Array], dtype: jnp.dtype
+) -> None:
+    noise = np.random.default_rng(0)
+    weight = jnp.asarray(noise.standard_normal((8, 50)), dtype)
+    hidden = np.asarray(noise.standard_normal((16, 8))).astype(dtype)
+
+    def fn(x: jax.Array) -> jax.Array:
+        return left_out(x @ weight / 0.7)
+
+    np.testing.assert_array_equal(np.asarray(to_onnx(fn, [hidden])(hidden)).sum(-1), fn(jnp.asarray(hidden)).sum(-1))
 
 
 def body_of(program: OnnxProgram) -> ir.Graph:

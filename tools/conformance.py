@@ -15,14 +15,13 @@ import argparse
 import collections
 import functools
 import json
-import os
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from resumable import remembered, run
+from resumable import command_line, print_failures, run
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "conformance-results"
@@ -197,22 +196,11 @@ def summary(entries: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", help="only harnesses whose name contains this text")
-    parser.add_argument("--every", type=int, default=1, help="only every Nth harness")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
-    parser.add_argument("--again", action="store_true", help="run again what did not pass")
-    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
+    parser = command_line(__doc__)
     parser.add_argument("--symbolic", action="store_true", help="vmapped over an axis of symbolic size")
-    parser.add_argument("--failures", action="store_true", help="print each failure")
     args = parser.parse_args()
-    if args.fresh:
-        results_file(args.symbolic).unlink(missing_ok=True)
-    selected = select(args)
-    known = remembered(results_file(args.symbolic))
-    jobs = [n for n in selected if n not in known or (args.again and known[n]["status"] != "pass")]
-    run(jobs, functools.partial(worker, symbolic=args.symbolic), results_file(args.symbolic), args.workers)
-    known = remembered(results_file(args.symbolic))
+    selected, work = select(args), functools.partial(worker, symbolic=args.symbolic)
+    known = run(selected, work, results_file(args.symbolic), args.workers, fresh=args.fresh, again=args.again)
     entries = [known[name] for name in selected if name in known]
     text = summary(entries)
     if not args.filter and args.every == 1 and not args.symbolic:
@@ -221,9 +209,7 @@ def main() -> None:
         DATA.write_text("[\n" + ",\n".join(map(json.dumps, outcomes(entries))) + "\n]\n")
     print(text.split("## By group")[0])
     if args.failures:
-        for entry in entries:
-            if entry["status"] in ("wrong", "error"):
-                print(f"{entry['status']:5} {entry['name']}\n      {entry['detail']}")
+        print_failures(entries)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,14 @@ It fails where a public function has neither a call nor a reason in `without.txt
 
 from __future__ import annotations
 
-import argparse
 import collections
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from conformance import PAGE, RESULTS, SWEEP
-from resumable import Entry, remembered, run
+from resumable import Entry, command_line, print_failures, run
 
 from examples import surface
 
@@ -72,26 +70,9 @@ def lines(entries: Sequence[Entry], count: int) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", help="only calls that contain this text")
-    parser.add_argument("--every", type=int, default=1, help="only every Nth variant of a call")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
-    parser.add_argument("--again", action="store_true", help="run again what did not pass")
-    parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 4))
-    parser.add_argument("--failures", action="store_true", help="print each failure")
-    args = parser.parse_args()
-
-    if args.fresh:
-        results_file().unlink(missing_ok=True)
+    args = command_line(__doc__).parse_args()
     selected = [job for job in surface.jobs() if args.filter in job][:: args.every]
-    known = remembered(results_file())
-    run(
-        [j for j in selected if j not in known or (args.again and known[j]["status"] != "pass")],
-        worker,
-        results_file(),
-        args.workers,
-    )
-    known = remembered(results_file())
+    known = run(selected, worker, results_file(), args.workers, fresh=args.fresh, again=args.again)
     entries = [known[job] for job in selected if job in known]
     text = "\n".join(lines(entries, len(selected))) + "\n"
     if not args.filter and args.every == 1:
@@ -99,8 +80,7 @@ def main() -> None:
     print(text.split("| function")[0])
     failures = [entry for entry in entries if entry["status"] in ("wrong", "error")]
     if args.failures:
-        for entry in failures:
-            print(f"{entry['status']:5} {entry['name']}\n      {entry['detail']}")
+        print_failures(failures)
     missing = surface.missing()
     for function in missing:
         print(f"{function} has neither a call in examples/surface nor a reason in its without.txt.")

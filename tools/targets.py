@@ -42,7 +42,7 @@ from jax2onnx_runtime.runtimes import LoadedModel, find_runtime, reference_runti
 from jax2onnx_testing.variants import Variant
 from other_runtimes import OtherRuntime
 from pages import write_part
-from resumable import Entry, remembered, run
+from resumable import Entry, run
 
 from examples import programs
 from examples.ten_models import MODELS
@@ -188,9 +188,7 @@ def run_cases(runtime: Runtime, names: Sequence[str], workers: int) -> list[Entr
       The result of each case.
     """
     file = results_file(runtime.target)
-    known = remembered(file)
-    run([name for name in names if name not in known], functools.partial(worker, runtime), file, workers)
-    known = remembered(file)
+    known = run(names, functools.partial(worker, runtime), file, workers)
     return [known[name] for name in names]
 
 

@@ -61,6 +61,24 @@ def test_movement_and_order_of_values_are_not_rounded_between():
     ]
 
 
+def test_what_is_compared_is_rounded_on_both_sides():
+    body = "g (float16[N] x, float16[N] t) => (bool[N] z) { y = Exp(x) z = Less(y, t) }"
+    assert legalised(body).split("\n") == [
+        "x_f32 = Cast <to=1> (x)",
+        "t_f32 = Cast <to=1> (t)",
+        "y_f32 = Exp (x_f32)",
+        "y = Cast <to=10> (y_f32)",
+        "y_f32_1 = Cast <to=1> (y)",
+        "z = Less (y_f32_1, t_f32)",
+    ]
+
+
+@pytest.mark.parametrize("made", ["Cast<to=10>(w)", "Slice(x, s, s)"])
+def test_a_comparison_of_what_is_rounded_stays_as_it_is(made):
+    body = f"g (float[N] w, float16[N] x, int64[1] s) => (bool[N] z) {{ y = {made} z = Less(y, x) }}"
+    assert "Less (y, x)" in legalised(body)
+
+
 def test_integer_sums_wrap_around_once_at_the_end():
     body = "g (uint64[N,M] x, int64 i) => (uint64[N,M] z) { y = CumSum(x, i) z = CumSum(y, i) }"
     assert legalised(body).split("\n") == [

@@ -162,6 +162,15 @@ def test_weights_that_are_not_finite_already_are_named(training):
         session.step(*batch)
 
 
+def test_only_infinite_weights_are_named_in_double_precision():
+    with jax.enable_x64(True):
+        wide = to_training(
+            jnp.full((4, 3), 1e200), lambda params, x: (x @ params).mean(), optax.sgd(0.1), [(("batch", 4), "float64")]
+        )
+        with pytest.raises(LossError, match=r"The states are those of before this step"):
+            wide.session().step(np.full((2, 4), np.inf))
+
+
 def test_frozen_parts_stay(training):
     frozen = to_training(
         perceptron(), perceptron_loss, optax.sgd(0.1), BATCH, trained={"hidden": False, "out": True}, infer=logits_of
@@ -217,6 +226,25 @@ def test_federated_averaging_of_two_sessions(training):
     for session in sessions:
         assert_trees_equal(training.weights(session), expected)
     np.testing.assert_allclose(sessions[0].infer(given[0][0]), logits_of(expected, given[0][0]), rtol=1e-4, atol=1e-5)
+
+
+def test_the_names_of_weights_and_of_steps_are_free_for_arguments_and_symbols():
+    def loss(params: Any, x: jax.Array, weights: jax.Array) -> jax.Array:
+        return (logits_of(params, x).mean(1) * weights).mean()
+
+    weighted = to_training(
+        perceptron(),
+        loss,
+        optax.sgd(0.1),
+        [("steps", 4), ("steps",)],
+        infer=logits_of,
+        inputs=[("steps", 4)],
+        loop=True,
+    )
+    session, x = weighted.session(), np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    weights = np.ones((2, 3), np.float32)
+    np.testing.assert_allclose(session.loop(x, weights)["loss"][0], loss(perceptron(), x[0], weights[0]), rtol=1e-5)
+    np.testing.assert_allclose(weighted.inference(session)(x[0]), session.infer(x[0]), rtol=1e-5, atol=1e-6)
 
 
 # -- precision -------------------------------------------------------------------------------------
@@ -355,9 +383,17 @@ def test_an_optimizer_state_of_another_model():
         wrong(perceptron_loss, optimizer=optax.adam(0.1), optimizer_state=optax.adam(0.1).init(first))
 
 
-def test_metrics_that_are_no_dict():
-    with pytest.raises(OptionError, match="for metrics; they are a dict of arrays"):
-        wrong(lambda params, x, labels: (perceptron_loss(params, x, labels)[0], x))
+@pytest.mark.parametrize("metrics", [lambda x: x, lambda x: {"loss": x.sum()}, lambda x: {"new_parameters": x.sum()}])
+def test_metrics_that_are_none(metrics):
+    with pytest.raises(OptionError, match="for metrics; they are a dict of arrays, with other keys than 'loss' and"):
+        wrong(lambda params, x, labels: (perceptron_loss(params, x, labels)[0], metrics(x)))
+
+
+def test_an_argument_with_the_name_of_a_state():
+    with pytest.raises(
+        OptionError, match="An argument is called steps, as a state of the training is: give it another"
+    ):
+        wrong(lambda params, x, steps: perceptron_loss(params, x, steps))
 
 
 def test_no_optimizer():

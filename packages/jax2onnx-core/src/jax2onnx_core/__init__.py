@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_graph.build.builder import Value
@@ -34,36 +35,25 @@ __all__ = [
 __version__ = "0.1.0"
 
 # JAX and ONNX take their time to import: every name comes at its first use.
-_HOMES = {
-    "jax2onnx_core.frontend.activation": ("exporting",),
-    "jax2onnx_core.frontend._composite": ("bind_composite",),
-    "jax2onnx_core.frontend.sizes": ("size",),
-    "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
-    "jax2onnx_core.lowering.context": ("Context",),
-    "jax2onnx_graph.limitations": ("Limitation",),
-    "jax2onnx_core.plugins.cases": ("Case", "construct", "expect_graph", "with_dtype", "with_rngs"),
-    "jax2onnx_core.plugins.discovery": ("hookimpl",),
-    "jax2onnx_core.plugins.registry": ("Registry",),
-    "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates", "AdaptedTraining", "entry_of"),
-    "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Replacement", "Rules"),
-    "jax2onnx_core.program.export": ("to_onnx",),
-    "jax2onnx_core.program.program": ("OnnxProgram",),
-    "jax2onnx_graph.build.builder": ("Value",),
-    "jax2onnx_graph.facts.dims": ("SpecializedDim",),
-    "jax2onnx_graph.targets": ("Target",),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("jax2onnx_core.plugins.errors")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = vars(importlib.import_module(_HOME_OF[name]))[name]
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_core.frontend.activation": ("exporting",),
+        "jax2onnx_core.frontend._composite": ("bind_composite",),
+        "jax2onnx_core.frontend.sizes": ("size",),
+        "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
+        "jax2onnx_core.lowering.context": ("Context",),
+        "jax2onnx_graph.limitations": ("Limitation",),
+        "jax2onnx_core.plugins.cases": ("Case", "construct", "expect_graph", "with_dtype", "with_rngs"),
+        "jax2onnx_core.plugins.discovery": ("hookimpl",),
+        "jax2onnx_core.plugins.registry": ("Registry",),
+        "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates", "AdaptedTraining", "entry_of"),
+        "jax2onnx_core.plugins": ("errors",),
+        "jax2onnx_core.plugins.rules": ("Call", "Complex", "Composites", "Replacement", "Rules"),
+        "jax2onnx_core.program.export": ("to_onnx",),
+        "jax2onnx_core.program.program": ("OnnxProgram",),
+        "jax2onnx_graph.build.builder": ("Value",),
+        "jax2onnx_graph.facts.dims": ("SpecializedDim",),
+        "jax2onnx_graph.targets": ("Target",),
+    },
+)

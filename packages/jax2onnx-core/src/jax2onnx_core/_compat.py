@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import dis
 import functools
 import itertools
 import os
 import sys
-import threading
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -39,7 +36,7 @@ from jax.extend import linear_util
 from jax.extend.core import primitives as _primitives
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.build.names import user_line
-from jax2onnx_graph.facts.dims import Dim, Dims, Factor, SymbolicDim, Term, is_static
+from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 
 from jax2onnx_core.jax_types import (
     Atom,
@@ -55,38 +52,28 @@ from jax2onnx_core.jax_types import (
     Var,
 )  # fmt: skip
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
 __all__ = [
-    "LESS_ONE",
     "NO_LINE",
     "ShapedArray",
-    "Undecided",
     "abstract_results",
     "as_weak",
     "bind_equation",
     "bind_primitive",
-    "bounds",
     "canonical_dtype",
     "check_codes",
     "checkify_kind",
     "closed",
     "cond_p",
-    "constrain",
-    "constraints_kept",
     "current_frame",
     "default_float",
     "default_options",
     "defines_sizes",
     "definition",
-    "dim_expression",
     "divided",
     "eval_jaxpr",
     "has_mesh",
     "in_no_mesh",
     "in_trace_of",
-    "inconclusive_dimension_error",
     "inner_jaxprs",
     "is_checkify_effect",
     "is_checkify_error",
@@ -96,7 +83,6 @@ __all__ = [
     "is_jaxpr",
     "is_literal",
     "is_reshape",
-    "is_symbolic_dim",
     "is_type_cast",
     "is_user_file",
     "key_physical_aval",
@@ -112,12 +98,6 @@ __all__ = [
     "register_size_rules",
     "scan_counts",
     "scan_p",
-    "scope_of",
-    "size_comparisons",
-    "solve_dims",
-    "substitute",
-    "symbol",
-    "symbols_of",
     "trace_context",
     "trace_thunk",
     "traceable_dtype",
@@ -125,14 +105,11 @@ __all__ = [
     "traced_source",
     "tree_differences",
     "typed_sharding",
-    "undecided_equalities",
-    "unknown_symbol_error",
     "user_frame",
     "while_p",
     "with_check_codes",
     "with_constants",
     "with_exact_shape",
-    "with_known_dim",
     "without_dead_equations",
     "without_experiments",
     "without_mesh",
@@ -146,8 +123,6 @@ trace_context = _config.trace_context
 #: The primitives of control flow, for what evaluates them.
 cond_p, scan_p, while_p = _primitives.cond_p, _primitives.scan_p, _primitives.while_p
 
-inconclusive_dimension_error = _core.InconclusiveDimensionOperation
-unknown_symbol_error = _shape_poly.UnexpectedDimVar
 tree_differences = _tree_util.equality_errors_pytreedef
 is_user_file = _source_info.is_user_filename
 
@@ -320,346 +295,6 @@ def random_keys(seed: int, count: int, aval: _core.ShapedArray) -> jax.Array:
     return jax.random.split(jax.random.key(seed, impl=aval.dtype._impl), max(count, 1))[:count]
 
 
-def is_symbolic_dim(dim: object) -> TypeIs[SymbolicDim]:
-    """Whether a dimension is an expression of symbols."""
-    return isinstance(dim, _shape_poly._DimExpr)
-
-
-def scope_of(dim: _shape_poly._DimExpr) -> jax.export.SymbolicScope:
-    return dim.scope
-
-
-def symbols_of(dim: _shape_poly._DimExpr) -> set[str]:
-    """Names of the symbols in a dimension expression."""
-    return dim._get_vars()
-
-
-def dim_expression(dim: _shape_poly._DimExpr) -> list[Term]:
-    """The terms that a dimension expression is the sum of."""
-    return [
-        (coefficient, [(f.var if f.var is not None else (f.operation, f.operands), e) for f, e in term._factors])
-        for term, coefficient in dim._sorted_terms
-    ]
-
-
-def bounds(dim: Dim) -> tuple[float, float]:
-    """The least and the greatest value that a dimension can have, as far as JAX can tell."""
-    if is_static(dim):
-        return dim, dim
-    return _shape_poly._bounds_decision(dim, _shape_poly.BoundsPrecision.BEST)
-
-
-def substitute(dim: _shape_poly._DimExpr, env: Mapping[str, Dim]) -> Dim:
-    """The expression with its symbols replaced (by expressions of one other scope, or numbers)."""
-    return dim._evaluate(dict(env))
-
-
-def divisors(dim: _shape_poly._DimExpr) -> dict[str, int]:
-    """The symbols of the scope of a dimension that have a constraint `mod(symbol, number) == 0`, with the number."""
-    found: dict[str, int] = {}
-    number = _shape_poly._DimExpr._to_constant
-    for term, (value, _) in dim.scope._normalization_rules.items():
-        (factor, exponent), *others = term._factors
-        if others or exponent != 1 or factor.operation != _shape_poly._DimFactor.MOD or number(value) != 0:
-            continue
-        dividend, divisor = factor.operands
-        name = dividend._to_var() if isinstance(dividend, _shape_poly._DimExpr) else None
-        times = number(divisor)
-        if name is not None and times is not None:
-            found[name] = times
-    return found
-
-
-def constrain(scope: jax.export.SymbolicScope, constraints: Sequence[str]) -> None:
-    """Add constraints to a scope, about symbols that no expression of it has yet."""
-    for text in constraints:
-        scope._parse_and_process_explicit_constraint(text)
-        scope._bounds_cache.clear()
-        scope._decision_initial_state = None
-
-
-#: What the symbol ends with that stands for a size which may be 0, and is 1 more.
-LESS_ONE = "__plus_1"
-
-
-# JAX's rules that want an axis to have as many elements as are taken from it.
-_TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")
-
-
-class _Comparisons:
-    """JAX's comparisons of sizes, of which some are decided that JAX leaves open because a size may be 0.
-
-    1. A polynomial without negative coefficients of sizes that are at least 0 is at least 0.
-    2. Single elements may be taken from an axis that may be empty: where it is, JAX itself takes none.
-    """
-
-    def __init__(self) -> None:
-        self._original = _shape_poly._geq_decision
-        self._lock, self._windows = threading.Lock(), 0
-        self._thread = threading.local()
-
-    @contextlib.contextmanager
-    def of_sizes(self, has_sizes: Callable[[], bool]) -> Iterator[None]:
-        """Inside, these are decided; for all sizes of this thread where it `has_sizes` from data."""
-        outer = vars(self._thread).get("has_sizes")
-        self._thread.has_sizes = has_sizes
-        self._enter(1)
-        try:
-            yield
-        finally:
-            self._enter(-1)
-            self._thread.has_sizes = outer
-
-    def _has_sizes(self) -> bool:
-        found = vars(self._thread).get("has_sizes")
-        return found is not None and found()
-
-    def _enter(self, change: int) -> None:
-        with self._lock:
-            self._windows += change
-            _shape_poly._geq_decision = self._decided if self._windows else self._original
-
-    def _decided(self, left: Dim, right: Dim, text: Callable[[], str]) -> bool:
-        try:
-            return bool(self._original(left, right, text))
-        except inconclusive_dimension_error:
-            difference, asked = left - right, _asker(sys._getframe(1)).f_code.co_name
-            if not (self._has_sizes() or any(name.endswith(LESS_ONE) for name in symbols_of(difference))):
-                raise
-            if _is_never_negative(difference) or (
-                asked in _TAKES_ELEMENTS and right == 1 and (_is_never_negative(left) or bounds(left)[0] >= 0)
-            ):
-                return True
-            raise
-
-
-def _is_never_negative(dim: Dim) -> bool:
-    """Whether a dimension is a sum of products of sizes that are at least 0; a symbol less its least number is one."""
-    if not is_symbolic_dim(dim):
-        return bool(dim >= 0)
-    if any(abs(coefficient) >= 2**31 for coefficient, _ in dim_expression(dim)):  # JAX computes with int32
-        return False
-    scope, least = jax.export.SymbolicScope(), {}
-    for name in symbols_of(dim):
-        low = bounds(symbol(name, dim))[0]
-        least[name] = _shape_poly._DimExpr._from_var(name, scope) + (int(low) if low > 0 else 0)
-    rest = substitute(dim, least)
-    terms = dim_expression(rest) if is_symbolic_dim(rest) else [(int(rest), [])]
-    return all(
-        coefficient >= 0 and all(isinstance(factor, str) for factor, _ in factors) for coefficient, factors in terms
-    )
-
-
-size_comparisons = _Comparisons().of_sizes
-
-
-@contextlib.contextmanager
-def constraints_kept(scope: jax.export.SymbolicScope) -> Iterator[None]:
-    """On leaving, the scope has the constraints again that it has now."""
-    before = list(scope._explicit_constraints)
-    try:
-        yield
-    finally:
-        if len(scope._explicit_constraints) != len(before):
-            scope._explicit_constraints[:] = before
-            scope._bounds_cache.clear()
-            scope._decision_initial_state = None
-
-
-def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], list[tuple[str, int, int]]]:
-    """JAX's own solution of the symbols from the shapes of the arguments.
-
-    Returns symbol → expression over synthetic variables, and those variables as
-    `(name, argument index, axis)`. Raises ValueError when a symbol cannot be solved.
-    """
-    solution, _, synthetic = _shape_poly.solve_dim_vars(tuple(avals), tree)
-    return dict(solution), list(synthetic)
-
-
-def with_known_dim(eqn: Equation) -> Equation:
-    """The equation; one whose result is the size of a dimension that is known copies that number."""
-    if eqn.primitive is not _shape_poly.dim_as_value_p or is_symbolic_dim(eqn.params["dim"]):
-        return eqn
-    aval = eqn.outvars[0].aval
-    number = _core.Literal(np.asarray(int(eqn.params["dim"]), aval.dtype), aval)
-    return eqn.replace(primitive=_lax.copy_p, invars=[number], params={})
-
-
-@dataclasses.dataclass(frozen=True)
-class Undecided:
-    """Questions about symbolic dimensions that code outside of JAX asked and JAX took for false, without knowing.
-
-    Attributes:
-      equal: the pairs that were compared → "file:line (function)".
-      lookups: the dimensions that were looked up in a dict or a set, whose keys nobody sees → the same.
-    """
-
-    equal: dict[tuple[Dim, Dim], str] = dataclasses.field(default_factory=dict)
-    lookups: dict[Dim, str] = dataclasses.field(default_factory=dict)
-
-
-#: The comparisons that JAX answers by its own equality, or refuses.
-_ORDER = ("__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-#: The functions through which a question about a dimension goes before it is answered.
-_BETWEEN = {*_ORDER, "deferred", "is_true"}
-
-
-def _is_array(value: object) -> bool:
-    return type(value) is not int and isinstance(value, jax.Array)
-
-
-def _deferring(method: Callable[[Dim, Dim], bool]) -> Callable[[Dim, Dim], bool]:
-    """The comparison of a dimension, which leaves one with an array to the array."""
-
-    def deferred(dim: Dim, other: Dim) -> bool:
-        return NotImplemented if _is_array(other) else method(dim, other)
-
-    return deferred
-
-
-def _asker(frame: types.FrameType) -> types.FrameType:
-    """The frame of the code that asks a question about a dimension, of which `frame` is one on the way."""
-    while frame.f_code.co_name in _BETWEEN and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
-
-
-class _Equality:
-    """`==`, `hash` and `bool` of symbolic dimensions while traces are made, and comparisons of dimensions with arrays.
-
-    JAX's own equality says False where it does not know. Then a further proof is asked, and what stays undecided is recorded.
-    A dimension is true where it is not 0. Beside an array it is one.
-    """
-
-    def __init__(self) -> None:
-        self._original = _shape_poly._DimExpr.__eq__
-        self._original_hash = _shape_poly._DimExpr.__hash__
-        self._others = {name: vars(_shape_poly._DimExpr)[name] for name in _ORDER}
-        self._beside_arrays = {name: _deferring(method) for name, method in self._others.items()}
-        self._lock, self._windows = threading.Lock(), 0
-        self._thread = threading.local()
-
-    @contextlib.contextmanager
-    def recorded(self, proved: Callable[[Dim, Dim], bool]) -> Iterator[Undecided]:
-        """Inside, the questions are recorded that code of this thread asks.
-
-        Args:
-          proved: whether two dimensions that JAX cannot tell to be equal are.
-        """
-        outer = vars(self._thread).get("found"), vars(self._thread).get("proved")
-        self._thread.found = found = Undecided()
-        self._thread.proved = proved
-        self._enter(1)
-        try:
-            yield found
-        finally:
-            self._enter(-1)
-            self._thread.found, self._thread.proved = outer
-
-    def _enter(self, change: int) -> None:
-        with self._lock:
-            self._windows += change
-            _shape_poly._DimExpr.__eq__ = self._equal if self._windows else self._original
-            _shape_poly._DimExpr.__hash__ = self._hashed if self._windows else self._original_hash
-            for name, method in (self._beside_arrays if self._windows else self._others).items():
-                setattr(_shape_poly._DimExpr, name, method)
-            if self._windows:
-                _shape_poly._DimExpr.__bool__ = self._is_true
-            elif "__bool__" in vars(_shape_poly._DimExpr):
-                del _shape_poly._DimExpr.__bool__
-
-    @property
-    def _equal(self) -> Callable[[Dim, Dim], bool]:
-        def equal(dim: Dim, other: Dim) -> bool:
-            if _is_array(other):
-                return NotImplemented
-            answer = self._original(dim, other) or self._is_proved(dim, other)
-            found = vars(self._thread).get("found")
-            if answer is False and found is not None:
-                frame = _asker(sys._getframe(1))
-                if _is_asked_by_user(frame):
-                    self._thread.found = None  # what follows compares dimensions, too
-                    if _may_be_zero(dim, other):
-                        found.equal.setdefault((dim, other), _place(frame))
-                    self._thread.found = found
-            return answer
-
-        return equal
-
-    @property
-    def _is_true(self) -> Callable[[Dim], bool]:
-        def is_true(dim: Dim) -> bool:
-            return dim != 0
-
-        return is_true
-
-    @property
-    def _hashed(self) -> Callable[[Dim], int]:
-        def hashed(dim: Dim) -> int:
-            found = vars(self._thread).get("found")
-            if found is not None:
-                frame = sys._getframe(1)
-                if not str(frame.f_globals.get("__name__", "")).startswith("jax") and _looks_up(frame):
-                    self._thread.found = None  # the mapping hashes the dimension, too
-                    found.lookups.setdefault(dim, _place(frame))
-                    self._thread.found = found
-            return self._original_hash(dim)
-
-        return hashed
-
-    def _is_proved(self, dim: Dim, other: Dim) -> bool:
-        proved = vars(self._thread).get("proved")
-        expression = _shape_poly._DimExpr
-        is_of_one_scope = isinstance(dim, expression) and (
-            isinstance(other, int) or (isinstance(other, expression) and dim.scope is other.scope)
-        )
-        if proved is None or not is_of_one_scope:
-            return False
-        self._thread.proved = None  # the proof compares dimensions, too
-        try:
-            return bool(proved(dim, other))
-        finally:
-            self._thread.proved = proved
-
-
-def _place(frame: types.FrameType) -> str:
-    return user_line([(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)]) or ""
-
-
-_LOOKUPS = [method.__name__ for method in (dict.get, dict.setdefault, dict.pop)]
-
-
-def _looks_up(frame: types.FrameType) -> bool:
-    """Whether code of no installed library asks whether a dict or a set has a key, with an answer for the case that it has not."""
-    if "-packages" in frame.f_code.co_filename or not _is_asked_by_user(frame):
-        return False
-    instructions = list(dis.get_instructions(frame.f_code))
-    current = next((one for one in instructions if one.offset == frame.f_lasti), None)
-    if current is None or current.opname == "CONTAINS_OP":
-        return current is not None
-    same_line = (one for one in instructions if one.positions is not None and one.positions.lineno == frame.f_lineno)
-    return "CALL" in current.opname and any(one.argval in _LOOKUPS for one in same_line)
-
-
-def _is_asked_by_user(frame: types.FrameType) -> bool:
-    """Whether a comparison is made by code that is neither JAX's nor of this project's packages, which know what they ask."""
-    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    return is_user_file(frame.f_code.co_filename) and not package.startswith("jax2onnx_")
-
-
-def _may_be_zero(dim: Dim, other: Dim) -> bool:
-    """Whether two dimensions are equal for some sizes of their symbols."""
-    try:
-        least, largest = bounds(dim - other)
-    except (TypeError, ValueError, inconclusive_dimension_error):  # of other scopes, or no dimension
-        return False
-    return least <= 0 <= largest
-
-
-_equality = _Equality()
-undecided_equalities = _equality.recorded
-
-
 def prints(effects: Iterable[object]) -> bool:
     """Whether an effect among those of an equation or a jaxpr is that of `jax.debug.print` or `jax.debug.callback`."""
     return any(isinstance(effect, (_debugging.DebugEffect, _debugging.OrderedDebugEffect)) for effect in effects)
@@ -737,26 +372,6 @@ def rebuild_jaxpr(
         debug_info=jaxpr.debug_info.with_unknown_names(),
     )  # fmt: skip
     return _ClosedJaxpr(opened, list(consts)) if closed_form else opened
-
-
-def symbol(name: str, like: _shape_poly._DimExpr) -> Dim:
-    """The symbol `name` of the scope of the expression `like`."""
-    return _shape_poly._DimExpr._from_var(name, like.scope)
-
-
-def operation(name: str, operands: Sequence[Dim], like: _shape_poly._DimExpr) -> Dim:
-    """The dimension that an operation ("floordiv", "mod", "max", "min") of the scope of `like` is, as it is written."""
-    return _shape_poly._DimExpr._from_operation(name, *operands, scope=like.scope)
-
-
-def term(coefficient: int, factors: Sequence[tuple[Factor, int]], like: _shape_poly._DimExpr) -> Dim:
-    """One term of `dim_expression` as a dimension of the scope of `like`."""
-    product: Dim = coefficient
-    for factor, exponent in factors:
-        one = symbol(factor, like) if isinstance(factor, str) else operation(*factor, like)
-        for _ in range(exponent):
-            product = product * one
-    return product
 
 
 @functools.cache

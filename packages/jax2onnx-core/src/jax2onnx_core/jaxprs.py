@@ -8,23 +8,20 @@ from typing import Any
 import jax
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 
-from jax2onnx_core import _compat
 from jax2onnx_core._compat import (
     bind_equation,
     bind_primitive,
-    bounds,
     defines_sizes,
-    dim_expression,
     eval_jaxpr,
     is_drop_var,
     is_extended_dtype,
     is_jaxpr,
     is_literal,
-    is_symbolic_dim,
     open_jaxpr,
     scan_counts,
     user_frame,
-)  # fmt: skip
+)
+from jax2onnx_core._compat_dims import bounds, dim_expression, inconclusive_dimension_error, is_symbolic_dim
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 
 __all__ = [
@@ -51,7 +48,7 @@ def definitely_le(a: Dim, b: Dim) -> bool:
     """Whether `a <= b` for every value of the symbols."""
     try:
         return bool(a <= b)
-    except _compat.inconclusive_dimension_error:
+    except inconclusive_dimension_error:
         return False
 
 

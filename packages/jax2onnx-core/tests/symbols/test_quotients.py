@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax2onnx_core import _compat, to_onnx
+from jax2onnx_core import _compat_dims, to_onnx
 from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.symbols._quotients import are_equal, normal_form
@@ -37,7 +37,7 @@ def _expressions() -> st.SearchStrategy[Dim]:
 @settings(max_examples=150)
 def test_the_normal_form_has_the_same_values(dim, height, width):
     form = normal_form(dim)
-    values = [d if is_static(d) else _compat.substitute(d, {"H": height, "W": width}) for d in (dim, form)]
+    values = [d if is_static(d) else _compat_dims.substitute(d, {"H": height, "W": width}) for d in (dim, form)]
     assert values[0] == values[1], f"{dim} became {form}"
 
 

@@ -80,6 +80,18 @@ def test_an_empty_size_is_shown_as_the_user_wrote_it():
     program.verify()
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.reshape(x.shape[0] * x.shape[1] * 2).reshape(x.shape[0], x.shape[1] * 2),
+        lambda x: x.reshape(x.shape[0], x.shape[1] * 2, 1).swapaxes(1, 2),
+    ],
+)
+def test_views_of_views_of_an_empty_size(fn):
+    program = to_onnx(fn, [("S", "T", 2)], constraints=["S >= 0"])
+    assert {program(ones((size, 3, 2))).shape for size in (0, 2)} == {fn(ones((size, 3, 2))).shape for size in (0, 2)}
+
+
 @pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
 def test_specializing_to_a_size_that_fits():
     program = to_onnx(to_matrix, [("B", 8)]).specialize(B=32)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_generation.decoders.declaration import decoder_metadata
@@ -16,19 +17,13 @@ __all__ = ["Generation", "Generator", "Kind", "Piece", "StateKind", "Stop", "dec
 __version__ = "0.1.0"
 
 # Writers of folders, which the command line imports with every export, need no generator.
-_LAZY = {
-    "Generation": "jax2onnx_generation.loop.results",
-    "Generator": "jax2onnx_generation.loop.generator",
-    "Kind": "jax2onnx_generation.decoders.kinds",
-    "Piece": "jax2onnx_generation.loop.results",
-    "StateKind": "jax2onnx_generation.decoders.kinds",
-    "Stop": "jax2onnx_generation.loop.results",
-    "decoder_metadata": "jax2onnx_generation.decoders.declaration",
-    "open_decoder": "jax2onnx_generation.loop.opening",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(importlib.import_module(_LAZY[name]))[name]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_generation.decoders.declaration": ("decoder_metadata",),
+        "jax2onnx_generation.decoders.kinds": ("Kind", "StateKind"),
+        "jax2onnx_generation.loop.generator": ("Generator",),
+        "jax2onnx_generation.loop.opening": ("open_decoder",),
+        "jax2onnx_generation.loop.results": ("Generation", "Piece", "Stop"),
+    },
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,13 +71,17 @@ class SizeNotes:
         """
         if isinstance(dim, int):
             return dim == 0
-        if all(self.positive.values()):
+        if self._all_are_positive:
             return False
         label = dim.value
         if label is None or label in self.positive:
             return label is None or not self.positive[label]
         symbols = _IDENTIFIER.findall(label)
         return "-" in label or "floordiv" in label or not all(self.positive.get(name, False) for name in symbols)
+
+    @functools.cached_property
+    def _all_are_positive(self) -> bool:
+        return all(self.positive.values())
 
 
 @dataclasses.dataclass(frozen=True)

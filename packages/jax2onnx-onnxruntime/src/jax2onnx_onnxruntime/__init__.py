@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_onnxruntime._legalise import LegalisePass
@@ -15,16 +16,12 @@ __all__ = ["LegalisePass", "OnnxRuntime", "OrtModel", "load", "supports"]
 __version__ = "0.1.0"
 
 # The plugin module is imported with every export; what it does not need comes at first use.
-_LAZY = {
-    "LegalisePass": "jax2onnx_onnxruntime._legalise",
-    "OnnxRuntime": "jax2onnx_onnxruntime.target",
-    "OrtModel": "jax2onnx_onnxruntime.loading",
-    "load": "jax2onnx_onnxruntime.loading",
-    "supports": "jax2onnx_onnxruntime._support",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(importlib.import_module(_LAZY[name]))[name]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_onnxruntime._legalise": ("LegalisePass",),
+        "jax2onnx_onnxruntime._support": ("supports",),
+        "jax2onnx_onnxruntime.loading": ("OrtModel", "load"),
+        "jax2onnx_onnxruntime.target": ("OnnxRuntime",),
+    },
+)

@@ -45,7 +45,7 @@ class TransposedProductsPass(GraphPass):
                 _swap(editor, node, matrix)
             elif _rank(node.inputs[1]) == 2 and _is_half_of_another_batch(matrix):
                 _add_axis(editor, node, matrix)
-            elif _rank(node.inputs[1]) == 2 and _may_be_empty(dims_of(matrix) or ()):
+            elif _rank(node.inputs[1]) == 2 and _may_be_empty(editor, dims_of(matrix) or ()):
                 apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
                 node.replace_input_with(0, apart)
                 editor.modified = True
@@ -85,9 +85,9 @@ def _add_axis(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
     editor.put(node, "Squeeze", [product, first])
 
 
-def _may_be_empty(dims: Sequence[LabelledDim]) -> bool:
-    """Whether the batch of matrices of these dimensions may be empty: a symbol is positive, an expression need not be."""
-    return not all(d > 0 if isinstance(d, int) else str(d.value).isidentifier() for d in dims[:-2])
+def _may_be_empty(editor: GraphEditor, dims: Sequence[LabelledDim]) -> bool:
+    """Whether the batch of matrices of these dimensions may be empty, as that of an expression is taken to be."""
+    return any(editor.may_be_zero(d) or not (isinstance(d, int) or str(d.value).isidentifier()) for d in dims[:-2])
 
 
 def _rank(value: ir.Value | None) -> int:

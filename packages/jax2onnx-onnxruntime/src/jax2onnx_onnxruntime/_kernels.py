@@ -20,7 +20,6 @@ from jax2onnx_graph.legalise.kernels import KernelTable
 __all__ = [
     "NEWEST",
     "WEB",
-    "is_measured",
     "is_since",
     "kernels",
     "measured",
@@ -73,11 +72,6 @@ def table(version: str = NEWEST) -> KernelTable:
     """The operators and element types that a version of ONNX Runtime computes. In browsers bytes carry nothing: WebGPU has no kernels for them."""
     narrow = {ir.DataType.UINT8, ir.DataType.INT8} if version == WEB else set[ir.DataType]()
     return KernelTable(measured("kernels", version)["kernels"], frozenset(narrow))
-
-
-def is_measured(key: str, version: str = NEWEST) -> bool:
-    """Whether the table says anything about the operator `key`."""
-    return table(version).has(key)
 
 
 def kernels(key: str, variable: str, opset: int, version: str = NEWEST) -> frozenset[ir.DataType] | None:

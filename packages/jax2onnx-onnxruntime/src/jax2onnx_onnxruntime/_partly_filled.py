@@ -90,7 +90,7 @@ def _extent(editor: GraphEditor, mask: ir.Value, node: ir.Node) -> _Extent:
 
 def _rewrite(editor: GraphEditor, node: ir.Node, extent: _Extent) -> None:
     """Put the If in the place of `node`."""
-    branches = {name: _body(editor, node) for name in ("then_branch", "else_branch")}
+    branches = {name: editor.alone(node) for name in ("then_branch", "else_branch")}
     put = editor.put(node, "If", [extent.is_short], branches)
     short, _ = editor.nested_in(put)
     (attention,) = short.nodes()
@@ -102,14 +102,3 @@ def _rewrite(editor: GraphEditor, node: ir.Node, extent: _Extent) -> None:
         attention.replace_input_with(
             index, builder.op.Slice(value, builder.ints([0]), extent.filled, builder.ints([axis]), dims=part)
         )
-
-
-def _body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
-    """A graph that holds a copy of a node."""
-    name, result = editor.node_name(node.name or node.op_type), node.outputs[0]
-    output = ir.Value(type=result.type, shape=result.shape)
-    copy = ir.Node(
-        "", node.op_type, node.inputs, node.attributes.values(), outputs=[output], name=name,
-        metadata_props=dict(node.metadata_props),
-    )  # fmt: skip
-    return ir.Graph([], [output], nodes=[copy], name=name)

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.dims import Dims
+from jax2onnx_graph.facts.values import given_operands
 from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme
@@ -32,10 +33,6 @@ def is_small_enough(key: str, magnitude: Magnitude) -> bool:
     return magnitude.fits_int32
 
 
-def _operands(node: ir.Node) -> list[ir.Value]:
-    return [value for value in node.inputs if value is not None]
-
-
 def _pick(b: GraphBuilder, x: ir.Value, y: ir.Value, dims: Dims | None, *, larger: bool) -> ir.Value:
     """The larger or smaller of two values, element by element."""
     below = b.op("Less", *((x, y) if larger else (y, x)), dims=dims)
@@ -44,7 +41,7 @@ def _pick(b: GraphBuilder, x: ir.Value, y: ir.Value, dims: Dims | None, *, large
 
 def _extreme(*, larger: bool) -> Rewrite:
     def rewrite(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
-        first, *others = _operands(node)
+        first, *others = given_operands(node)
         if not others:
             return b.op("Identity", first)
         for other in others:
@@ -67,7 +64,7 @@ def _clip(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
 
 
 def _sign(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
-    (x,) = _operands(node)
+    (x,) = given_operands(node)
     zero = b.constant(0, like=x)
     above = b.op("Cast", b.op("Less", zero, x), to=dtype)
     below = b.op("Cast", b.op("Less", x, zero), to=dtype)

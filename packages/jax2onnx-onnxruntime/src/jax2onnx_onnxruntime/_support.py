@@ -18,7 +18,7 @@ __all__ = ["legalisation", "runs_as_well", "supports"]
 @functools.cache
 def legalisation(version: str = NEWEST) -> Legalisation:
     """The kernels and decompositions by which a version of ONNX Runtime computes operators exactly."""
-    return Legalisation(table(version), REWRITES, is_small_enough)
+    return Legalisation(table(version), REWRITES, is_small_enough, frozenset({ir.DataType.FLOAT16}))
 
 
 def supports(op_type: str, dtype: Dtype, opset: int, version: str = NEWEST) -> bool:

@@ -8,6 +8,7 @@ import onnx_ir as ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.rewrite.patterns import copied
 from jax2onnx_graph.traversal import walk
 
 __all__ = ["ClosedScansPass"]
@@ -38,7 +39,7 @@ def _compute_moved(body: GraphEditor) -> None:
     """Rule 1."""
     inputs, outputs = body.graph.inputs, body.graph.outputs
     for index, output in enumerate(outputs):
-        given = _copied(output)
+        given = copied(output)
         if given in inputs and (index >= len(inputs) or inputs[index] is not given):
             builder = body.after(given)
             zero = builder.constant(0, like=given)
@@ -66,15 +67,6 @@ def _read_rows(editor: GraphEditor, node: ir.Node, body: GraphEditor) -> None:
     builder = body.after(output)
     graph.outputs[0] = builder.op(operator, output, row, dims=builder.dims(output))
     body.modified = True
-
-
-def _copied(value: ir.Value) -> ir.Value:
-    """The value that Identity nodes copy."""
-    node = value.producer()
-    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
 
 
 def _body(node: ir.Node) -> ir.Graph:

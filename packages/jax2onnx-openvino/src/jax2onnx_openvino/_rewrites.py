@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.dims import Dims
-from jax2onnx_graph.facts.values import constant_tensor, known
+from jax2onnx_graph.facts.values import constant_tensor, given_operands, known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.magnitudes import Magnitude
 from jax2onnx_graph.legalise.reductions import accumulated, reduced_extreme, summed_products
@@ -35,10 +35,6 @@ def is_small_enough(key: str, magnitude: Magnitude) -> bool:
     return magnitude.is_size or magnitude.limit < limit
 
 
-def _operands(node: ir.Node) -> list[ir.Value]:
-    return [value for value in node.inputs if value is not None]
-
-
 def _is_exact_constant(value: ir.Value) -> bool:
     array = known(value, limit=None)
     return array is not None and bool((np.abs(array.astype(np.float64)) < _EXACT).all())
@@ -58,7 +54,7 @@ def _is_less(b: GraphBuilder, x: ir.Value, y: ir.Value, dims: Dims | None) -> ir
 
 def _compared(*, swapped: bool, negated: bool) -> Rewrite:
     def rewrite(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
-        x, y = _operands(node)
+        x, y = given_operands(node)
         if _is_exact_constant(x) or _is_exact_constant(y):
             return None
         dims = b.dims(node.outputs[0])
@@ -70,7 +66,7 @@ def _compared(*, swapped: bool, negated: bool) -> Rewrite:
 
 def _equal(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
     """Whether the difference is zero."""
-    x, y = _operands(node)
+    x, y = given_operands(node)
     if _is_exact_constant(x) or _is_exact_constant(y):
         return None
     dims = b.dims(node.outputs[0])
@@ -80,7 +76,7 @@ def _equal(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
 
 def _where(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
     """One of two values, chosen bit by bit: next to a comparison the kernel of Where computes in float32."""
-    condition, x, y = _operands(node)
+    condition, x, y = given_operands(node)
     if _is_exact_constant(x) and _is_exact_constant(y):
         return None
     dims, number = b.dims(node.outputs[0]), dtype.numpy()
@@ -100,7 +96,7 @@ def _extreme(comparison: str) -> Rewrite:
     """The one of two numbers that a comparison chooses, and of that and the next."""
 
     def rewrite(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
-        first, *others = _operands(node)
+        first, *others = given_operands(node)
         if not any(map(_is_inexact, (first, *others))):
             return None
         for other in others:
@@ -158,7 +154,7 @@ def _divided(b: GraphBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Va
 
 
 def _quotient_and_rest(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> tuple[ir.Value, ir.Value]:
-    x, y = _operands(node)
+    x, y = given_operands(node)
     quotient, rest = _divided(b, b.cast(x, np.int32), b.cast(y, np.int32))
     return b.cast(quotient, dtype.numpy()), b.cast(rest, dtype.numpy())
 
@@ -171,7 +167,7 @@ def _mod(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
     _, rest = _quotient_and_rest(b, node, dtype)
     if node.attributes.get_int("fmod", 0):
         return rest
-    y = _operands(node)[1]
+    y = given_operands(node)[1]
     other = b.op("Less", b.op("Mul", b.op("Sign", rest), b.op("Sign", y)), b.constant(0, dtype.numpy()))
     return b.op("Add", rest, b.op("Mul", y, b.cast(other, dtype.numpy())))
 
@@ -181,7 +177,7 @@ def _mod(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
 
 def _in_int32(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
     """The operator on int32, whose kernel is right for numbers that small."""
-    operands = [b.cast(value, np.int32) for value in _operands(node)]
+    operands = [b.cast(value, np.int32) for value in given_operands(node)]
     fmod = node.attributes.get_int("fmod", 0) or None
     return b.cast(b.op(node.op_type, *operands, fmod=fmod), dtype.numpy())
 
@@ -192,7 +188,7 @@ def _narrow_or(wide: Rewrite) -> Rewrite:
 
 
 def _shifted(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
-    x, amounts = (b.cast(value, np.int32) for value in _operands(node))
+    x, amounts = (b.cast(value, np.int32) for value in given_operands(node))
     return b.cast(shifted(b, x, amounts, node.attributes.get_string("direction", "")), dtype.numpy())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.builder import GraphBuilder
-from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.facts.values import given_operands, known
 
 __all__ = ["FORMS", "from_float", "inverted", "shifted", "to_float", "to_int64"]
 
@@ -42,10 +42,6 @@ def inverted(b: GraphBuilder, x: ir.Value) -> ir.Value:
     if array is not None:
         return b.constant(array ^ _bits(_SIGN))
     return b.op("BitwiseXor", x, b.constant(_bits(_SIGN)))
-
-
-def _operands(node: ir.Node) -> list[ir.Value]:
-    return [value for value in node.inputs if value is not None]
 
 
 # -- conversions ------------------------------------------------------------------------------
@@ -79,7 +75,7 @@ def to_int64(b: GraphBuilder, x: ir.Value) -> ir.Value:
 
 
 def _shift(b: GraphBuilder, node: ir.Node) -> ir.Value:
-    x, amounts = _operands(node)
+    x, amounts = given_operands(node)
     return shifted(b, x, amounts, node.attributes.get_string("direction", ""))
 
 
@@ -136,22 +132,22 @@ def _divided(b: GraphBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Va
 
 
 def _div(b: GraphBuilder, node: ir.Node) -> ir.Value:
-    return _divided(b, *_operands(node))[0]
+    return _divided(b, *given_operands(node))[0]
 
 
 def _mod(b: GraphBuilder, node: ir.Node) -> ir.Value:
-    return _divided(b, *_operands(node))[1]
+    return _divided(b, *given_operands(node))[1]
 
 
 # -- signs ------------------------------------------------------------------------------------
 
 
 def _same(b: GraphBuilder, node: ir.Node) -> ir.Value:
-    return b.op("Identity", *_operands(node))
+    return b.op("Identity", *given_operands(node))
 
 
 def _sign(b: GraphBuilder, node: ir.Node) -> ir.Value:
-    (x,) = _operands(node)
+    (x,) = given_operands(node)
     return b.cast(b.cast(x, np.bool_), np.int32)
 
 

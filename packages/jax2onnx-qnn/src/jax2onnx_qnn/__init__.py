@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_qnn.loading import compile_model, load
@@ -13,14 +14,10 @@ __all__ = ["Qnn", "compile_model", "load"]
 __version__ = "0.1.0"
 
 # The plugin module is imported with every export; what it does not need comes at first use.
-_LAZY = {
-    "Qnn": "jax2onnx_qnn.target",
-    "compile_model": "jax2onnx_qnn.loading",
-    "load": "jax2onnx_qnn.loading",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(importlib.import_module(_LAZY[name]))[name]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_qnn.loading": ("compile_model", "load"),
+        "jax2onnx_qnn.target": ("Qnn",),
+    },
+)

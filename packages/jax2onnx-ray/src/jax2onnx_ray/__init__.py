@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_ray.datasets import calls, results
@@ -16,17 +17,13 @@ __all__ = ["Pipeline", "application", "calls", "map_program", "results", "verify
 __version__ = "0.1.0"
 
 # Ray is imported by what needs it.
-_LAZY = {
-    "Pipeline": "jax2onnx_ray.pipeline",
-    "application": "jax2onnx_ray.serving",
-    "calls": "jax2onnx_ray.datasets",
-    "map_program": "jax2onnx_ray.inference",
-    "results": "jax2onnx_ray.datasets",
-    "verify": "jax2onnx_ray.verification",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(importlib.import_module(_LAZY[name]))[name]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_ray.datasets": ("calls", "results"),
+        "jax2onnx_ray.inference": ("map_program",),
+        "jax2onnx_ray.pipeline": ("Pipeline",),
+        "jax2onnx_ray.serving": ("application",),
+        "jax2onnx_ray.verification": ("verify",),
+    },
+)

@@ -115,14 +115,14 @@ def find_sizes(
 
 
 def _found(
-    space: SymbolSpace, preferred: Mapping[str, Sequence[int]], given: Sizes, *, distinct: bool = False
+    space: SymbolSpace, preferred: Mapping[str, Sequence[int] | Array], given: Sizes, *, distinct: bool = False
 ) -> dict[str, int] | None:
     """See `find_sizes`; None where none were found."""
-    domains = {name: _domain(sizes, space.minimum(name)) for name, sizes in preferred.items()}
 
     def accepts(sizes: Sizes) -> bool:
         return space.allows(sizes) and space.has_shapes(sizes)
 
+    domains = {name: _domain(sizes, space.minimum(name)) for name, sizes in preferred.items()}
     comparisons = space.comparisons()
     for names in dict.fromkeys([tuple(domains), tuple(reversed(domains))]):
         search = SizeSearch(comparisons, accepts, distinct=distinct, tries=_FEW_TRIES if distinct else _TRIES)
@@ -132,13 +132,15 @@ def _found(
     return None
 
 
-def _domain(preferred: Sequence[int], minimum: int) -> Array:
+def _domain(preferred: Sequence[int] | Array, minimum: int) -> Array:
     """The preferred sizes, then all others, the smallest first."""
-    first = [size for size in dict.fromkeys(preferred) if size >= minimum]
-    others = np.ones(max(_LARGEST, *first, minimum) + 1, bool)
+    first = np.asarray(preferred, np.int64)
+    first = first[first >= minimum]
+    first = first[np.sort(np.unique(first, return_index=True)[1])]
+    others = np.ones(max(_LARGEST, minimum, first.max(initial=0)) + 1, bool)
     others[:minimum] = False
     others[first] = False
-    return np.concatenate([np.array(first, np.int64), np.flatnonzero(others)])
+    return np.concatenate([first, np.flatnonzero(others)])
 
 
 def choose_sizes(space: SymbolSpace, critical: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, int]]:
@@ -151,7 +153,7 @@ def choose_sizes(space: SymbolSpace, critical: Mapping[str, Sequence[int]] | Non
     """
     found = [find_sizes(space, dict.fromkeys(space.names, ()))]
 
-    def add(preferred: Mapping[str, Sequence[int]], *, distinct: bool = False) -> None:
+    def add(preferred: Mapping[str, Sequence[int] | Array], *, distinct: bool = False) -> None:
         sizes = (_found(space, preferred, {}, distinct=True) if distinct else None) or _found(space, preferred, {})
         if sizes is not None and sizes not in found:
             found.append(sizes)
@@ -169,11 +171,12 @@ def _is_new(name: str, size: int, found: Sequence[Sizes]) -> bool:
     return all(size != sizes[name] for sizes in found)
 
 
-def _from(start: int, tried: Sequence[int]) -> Sequence[int]:
-    """Sizes that were not tried: the usual ones rotated, then the next ones, or for the second run those that are clearly larger."""
+def _from(start: int, tried: Sequence[int]) -> Array:
+    """Sizes that were not tried: the usual ones rotated, then those that are clearly larger, then the smaller ones."""
     usual = _USUAL[start % len(_USUAL) :] + _USUAL[: start % len(_USUAL)]
-    larger = range(max(tried) * (len(tried) + 1) // 2 + 1, _LARGEST + 1)
-    return [size for size in (*usual, *larger, *range(1, _LARGEST + 1)) if size not in tried]
+    larger = np.arange(max(tried) * (len(tried) + 1) // 2 + 1, _LARGEST + 1)
+    sizes = np.concatenate([usual, larger, np.arange(1, _LARGEST + 1)])
+    return sizes[~np.isin(sizes, tried)]
 
 
 def check_sizes(space: SymbolSpace, sizes: Sequence[Sizes]) -> None:

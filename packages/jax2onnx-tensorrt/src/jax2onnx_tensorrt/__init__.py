@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_tensorrt.folder import write_folder
@@ -15,16 +16,12 @@ __all__ = ["EngineProfiles", "TensorRt", "build_script", "engine_profiles", "wri
 __version__ = "0.1.0"
 
 # The plugin module is imported with every export; what it does not need comes at first use.
-_LAZY = {
-    "EngineProfiles": "jax2onnx_tensorrt.profiles",
-    "TensorRt": "jax2onnx_tensorrt.target",
-    "build_script": "jax2onnx_tensorrt.script",
-    "engine_profiles": "jax2onnx_tensorrt.profiles",
-    "write_folder": "jax2onnx_tensorrt.folder",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return vars(importlib.import_module(_LAZY[name]))[name]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_tensorrt.folder": ("write_folder",),
+        "jax2onnx_tensorrt.profiles": ("EngineProfiles", "engine_profiles"),
+        "jax2onnx_tensorrt.script": ("build_script",),
+        "jax2onnx_tensorrt.target": ("TensorRt",),
+    },
+)

@@ -9,17 +9,13 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.operators import REDUCTIONS
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, given_operands, known
 from jax2onnx_graph.legalise.legalisation import Rewrite
 from jax2onnx_graph.legalise.reductions import summed_products
 
 __all__ = ["REWRITES"]
 
 T = ir.DataType
-
-
-def _operands(node: ir.Node) -> list[ir.Value]:
-    return [value for value in node.inputs if value is not None]
 
 
 def _equal(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
@@ -30,7 +26,7 @@ def _equal(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
 
 def _bitwise_not(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
     """The complement in two's complement: -1 - x."""
-    (x,) = _operands(node)
+    (x,) = given_operands(node)
     return b.op("Sub", b.constant(-1, like=x), x, dims=b.dims(node.outputs[0]))
 
 
@@ -46,7 +42,7 @@ def _clip(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
 
 def _cumulative_sum(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
     """The sums of the elements up to each, all of which are there at once."""
-    x, given = _operands(node)
+    x, given = given_operands(node)
     dims, axis = dims_of(x), known(given)
     if dims is None or axis is None:
         return None
@@ -66,7 +62,7 @@ def _cumulative_sum(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value 
 
 def _scatter_elements(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
     """Each place with the updates whose index is its own; None where the indices leave out a part of the other axes."""
-    data, indices, updates = _operands(node)
+    data, indices, updates = given_operands(node)
     dims, given = b.dims(data), b.dims(indices)
     if dims is None or given is None:
         return None
@@ -85,7 +81,7 @@ def _scatter_elements(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.
 
 def _scatter_nd(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value | None:
     """Each row of a matrix with the updates whose index is its own: the axes that are indexed become one, and so do the others."""
-    data, indices, updates = _operands(node)
+    data, indices, updates = given_operands(node)
     depth, rank = (dims_of(indices) or (None,))[-1], len(dims_of(data) or ())
     if not isinstance(depth, int) or not rank or depth == 0:
         return None

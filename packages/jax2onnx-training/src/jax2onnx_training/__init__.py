@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from jax2onnx_graph.lazy import lazy_names
 
 if TYPE_CHECKING:
     from jax2onnx_training.epochs import Epoch, train
@@ -17,18 +18,13 @@ __all__ = ["Epoch", "LossError", "Training", "TrainingSession", "open_training",
 __version__ = "0.1.0"
 
 # Where a training only runs, nothing of JAX is there: every name comes at its first use.
-_HOME_OF = {
-    "Epoch": "epochs", "LossError": "errors", "Training": "training", "TrainingSession": "session", "open_training": "session", "to_training": "export", "train": "epochs",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = vars(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"))[name]
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "jax2onnx_training.epochs": ("Epoch", "train"),
+        "jax2onnx_training.errors": ("LossError",),
+        "jax2onnx_training.export": ("to_training",),
+        "jax2onnx_training.session": ("TrainingSession", "open_training"),
+        "jax2onnx_training.training": ("Training",),
+    },
+)

@@ -21,6 +21,7 @@ from jax2onnx_training.state_names import (
     INFER,
     KEY,
     LOOP,
+    LOSS,
     OPTIMIZER,
     PARAMETERS,
     STEP,
@@ -80,17 +81,14 @@ def to_training(
     movers = {STEP: to_onnx(function, [*states.values(), *batch], states=kept, **options)}
     if loop:
         several = loop_of(function, [*states], given.names)
-        movers[LOOP] = to_onnx(several, [*states.values(), *given.stacked(STEPS)], states=kept, **options)
-    readers: dict[str, Reader] = {}
+        movers[LOOP] = to_onnx(several, [*states.values(), *given.stacked()], states=kept, **options)
+    read: dict[str, tuple[Function, Batch]] = {}
     if (fn := _evaluation(evaluate, lossy, key, changed)) is not None:
-        readers[EVALUATE] = _reader(fn, apart, states, given, options)
+        read[EVALUATE] = fn, given
     if (fn := infer or (None if apart.is_tree else _called)) is not None:
-        given = (
-            given.first(max(1, len(batch) - 1))
-            if inputs is None
-            else Batch.from_arguments(fn, leading, inputs, {}, options)
-        )
-        readers[INFER] = _reader(fn, apart, states, given, options)
+        without_labels = given.first(max(1, len(batch) - 1))
+        read[INFER] = fn, without_labels if inputs is None else Batch.from_arguments(fn, leading, inputs, {}, options)
+    readers = {name: _reader(fn, apart, states, taken, options) for name, (fn, taken) in read.items()}
     return Training(movers, readers, apart, state, changed)
 
 
@@ -107,14 +105,14 @@ def _evaluation(
 
     def evaluate(*args: PyTree) -> dict[str, PyTree]:
         value, metrics, _ = loss.parts(loss.fn(*args))
-        return {"loss": value, **metrics}
+        return {LOSS: value, **metrics}
 
     return evaluate
 
 
 def _reader(
     fn: Function, model: TrainedModel, states: Mapping[str, PyTree], batch: Batch, options: ExportOptions
-) -> Reader:  # fmt: skip
+) -> Reader:
     """A program that reads the parameters, and those variables on which its result depends."""
     held = {name: states[name] for name in (PARAMETERS, VARIABLES) if name in states}
     function = reading(fn, model, [*held], batch.names)

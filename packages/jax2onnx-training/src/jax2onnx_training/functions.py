@@ -14,9 +14,12 @@ from jax2onnx_graph.errors import OptionError
 
 from jax2onnx_training.models import TrainedModel
 from jax2onnx_training.named_trees import NamedTree
-from jax2onnx_training.state_names import KEY, LOSS, OPTIMIZER, PARAMETERS, STEPS, VARIABLES, new_name
+from jax2onnx_training.state_names import KEY, LOSS, OPTIMIZER, PARAMETERS, STATES, STEPS, VARIABLES, new_name
 
 __all__ = ["LossFunction", "Optimizer", "loop_of", "reading", "step_of", "with_parameters"]
+
+#: The keys of the result of a step that are no metrics.
+_RESERVED = frozenset({LOSS, *map(new_name, STATES)})
 
 
 class Optimizer(Protocol):
@@ -46,9 +49,8 @@ class LossFunction:
     fn: Function
 
     def __call__(
-        self, parameters: PyTree, variables: Mapping[str, jax.Array], key: jax.Array | None, batch: Sequence[PyTree],
-        *, evaluating: bool = False,
-    ) -> tuple[jax.Array, tuple[dict[str, PyTree], dict[str, jax.Array]]]:  # fmt: skip
+        self, parameters: PyTree, variables: Mapping[str, jax.Array], key: jax.Array | None, batch: Sequence[PyTree]
+    ) -> tuple[jax.Array, tuple[dict[str, PyTree], dict[str, jax.Array]]]:
         """The loss, the metrics and the new variables.
 
         Args:
@@ -56,10 +58,9 @@ class LossFunction:
           variables: variables that are not as they were in the model, by name.
           key: a random key, if the function takes one.
           batch: inputs and labels.
-          evaluating: whether the model is used as at inference.
         """
         drawn = {} if key is None else {KEY: key}
-        result, model = self.model.call(self.fn, parameters, variables, batch, evaluating=evaluating, **drawn)
+        result, model = self.model.call(self.fn, parameters, variables, batch, evaluating=False, **drawn)
         loss, metrics, returned = self.parts(result)
         return loss, (metrics, self.model.variables_after(model, returned))
 
@@ -73,9 +74,10 @@ class LossFunction:
         if not 1 + functional <= len(parts) <= 2 + functional:
             raise OptionError(f"The loss returns {len(parts)} values; it returns {expected}.")
         metrics = parts[1 + functional] if len(parts) > 1 + functional else {}
-        if not isinstance(metrics, Mapping) or LOSS in metrics:
+        if not isinstance(metrics, Mapping) or not _RESERVED.isdisjoint(metrics):
             raise OptionError(
-                f"The loss returns {metrics!r:.80} for metrics; they are a dict of arrays without the key {LOSS!r}."
+                f"The loss returns {metrics!r:.80} for metrics; they are a dict of arrays, with other keys than {LOSS!r} and those of the "
+                f"states, {new_name(PARAMETERS)!r}, …"
             )
         return jnp.asarray(parts[0]), dict(metrics), parts[1] if functional else None
 
@@ -99,16 +101,14 @@ def step_of(
     def step(*args: PyTree) -> dict[str, PyTree]:
         held, batch = dict(zip(states, args, strict=False)), args[len(states) :]
         parameters, moments = model.parameters.tree(held[PARAMETERS]), state.tree(held.get(OPTIMIZER, {}))
-        variables, drawn = held.get(VARIABLES, {}), {}
-        key = held.get(KEY)
-        if key is not None:
-            drawn[KEY], key = jax.random.split(key)
+        variables, key = held.get(VARIABLES, {}), held.get(KEY)
+        next_key, key = (None, None) if key is None else jax.random.split(key)
         differentiated = jax.value_and_grad(loss, has_aux=True)
         (value, (metrics, after)), gradients = differentiated(parameters, variables, key, batch)
         updates, moments = update(gradients, moments, parameters, value=value, grad=gradients)
         new = {
             PARAMETERS: model.parameters.named(optax.apply_updates(parameters, updates)), OPTIMIZER: state.named(moments),
-            VARIABLES: {name: after[name] for name in variables}, STEPS: held[STEPS] + 1, **drawn,
+            VARIABLES: {name: after[name] for name in variables}, KEY: next_key, STEPS: held[STEPS] + 1,
         }  # fmt: skip
         return {LOSS: value, **metrics, **{new_name(name): new[name] for name in states}}
 
@@ -154,7 +154,9 @@ def reading(fn: Function, model: TrainedModel, states: Sequence[str], names: Seq
 
 
 def with_parameters(fn: Function, names: Sequence[str]) -> Function:
-    """A function of positional arguments, which have these names."""
+    """A function of positional arguments, which have these names: those of states, and those of the user's arguments."""
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise OptionError(f"An argument is called {twice[0]}, as a state of the training is: give it another name.")
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     setattr(fn, "__signature__", inspect.Signature([inspect.Parameter(name, kind) for name in names]))  # noqa: B010
     return fn

@@ -1,8 +1,9 @@
-"""`probe`: one trace of a loss, which tells what it changes and what it depends on."""
+"""What a batch holds, and what a loss changes and depends on, as a trace of it tells."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -12,6 +13,7 @@ from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.frontend.python_functions import bound_parameters
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.errors import OptionError
 
 from jax2onnx_training.functions import LossFunction, with_parameters
@@ -58,8 +60,10 @@ class Batch:
         types, _ = jax.tree.unflatten(parsed.tree, parsed.avals)
         return cls(specifications, names, types)
 
-    def stacked(self, axis: str) -> list[PyTree]:
-        """The specifications of several batches, stacked along a first axis of this name."""
+    def stacked(self) -> list[PyTree]:
+        """The specifications of several batches, stacked along a first axis, which is `steps` unless another one is."""
+        dims = {str(dim) for x in jax.tree.leaves(list(self.types)) for dim in x.shape}
+        axis = Names(word for dim in dims for word in re.findall(r"\w+", dim)).unique("steps")
 
         def stack(x: jax.ShapeDtypeStruct) -> tuple[tuple[str | int, ...], Dtype]:
             return (axis, *(d if isinstance(d, int) else str(d) for d in x.shape)), x.dtype

@@ -94,8 +94,8 @@ class TrainingSession:
 
     def _loss_error(self, losses: Array) -> LossError:
         first = int(np.argmin(np.isfinite(losses)))
-        bad = [name for name in self.state if name.startswith(f"{PARAMETERS}.") and not _is_finite(self.state[name])]
-        if bad:
+        parameters = [name for name in self.state if name.startswith(f"{PARAMETERS}.")]
+        if bad := [name for name in parameters if not np.isfinite(self.state[name]).all()]:
             advice = (
                 f"{bad[0]} is not finite since the step before, whose loss was: load the last checkpoint, and train on with a smaller "
                 "learning rate or clipped gradients; optax.apply_if_finite leaves such steps out by itself."
@@ -147,7 +147,3 @@ def open_training(folder: str | os.PathLike[str], **options: Unpack[SessionOptio
     if STEP not in bundle:
         raise OptionError(f"{os.fspath(folder)} is no training: it has {', '.join(bundle)}, but no program {STEP!r}.")
     return TrainingSession(bundle, **options)
-
-
-def _is_finite(array: Array) -> bool:
-    return bool(np.isfinite(array.astype(np.float32)).all())

@@ -1,4 +1,4 @@
-"""The names of the states of a training: the first parts of the names of their inputs."""
+"""The names of the programs of a training, and of its states, which are the first parts of the names of inputs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = [
     "LOSS",
     "OPTIMIZER",
     "PARAMETERS",
+    "STATES",
     "STEP",
     "STEPS",
     "VARIABLES",
@@ -27,6 +28,7 @@ OPTIMIZER = "optimizer"
 VARIABLES = "variables"
 KEY = "key"
 STEPS = "steps"
+STATES = (PARAMETERS, OPTIMIZER, VARIABLES, KEY, STEPS)
 #: The output of a step that is its loss.
 LOSS = "loss"
 

@@ -15,6 +15,7 @@ from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.array_files import read_arrays, restored
 from jax2onnx_runtime.bundles.bundle import Bundle
@@ -69,7 +70,7 @@ class Reader:
                 held = {state: {name: weights[f"{state}.{name}"] for name in named} for state, named in types.items()}
                 return function(*held.values(), *args)
 
-            named = with_parameters(call, ["weights", *batch.names])
+            named = with_parameters(call, [Names(batch.names).unique("weights"), *batch.names])
             return to_onnx(functools.partial(named, flat), batch.specifications, **options)
 
         return cls(to_onnx(function, [*types.values(), *batch.specifications], **options), with_absent_weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._tracing import Traced, trace
 from jax2onnx_core.frontend.inputs import Inputs
@@ -179,7 +179,7 @@ class _Labelling(JaxprRewriter):
         avals = [v.aval.update(shape=shape) for v, shape in zip(eqn.invars, shapes, strict=True)]
         try:
             outs = _compat.abstract_results(eqn.primitive, avals, eqn.params)
-        except (TypeError, ValueError, AssertionError, _compat.inconclusive_dimension_error):
+        except (TypeError, ValueError, AssertionError, _compat_dims.inconclusive_dimension_error):
             return [v.aval.shape for v in eqn.outvars]  # the parameters hold numbers that were symbols
         return [out.shape for out in outs]
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.tree_util import keystr
 from jax2onnx_graph.arrays import Dtype, number_array
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import Dim
 from jax2onnx_core.plugins.errors import InputError
@@ -100,7 +100,7 @@ def _is_shape(spec: object) -> TypeGuard[Shape]:
 
 def is_dimension(value: object) -> bool:
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return value is None or isinstance(value, str) or is_number or _compat.is_symbolic_dim(value)
+    return value is None or isinstance(value, str) or is_number or _compat_dims.is_symbolic_dim(value)
 
 
 def _check_dtype_is_apart(spec: object, where: str) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Hashable, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.build.names import Names
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_comparisons, _compat_dims
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
+from jax2onnx_core.frontend._advice import advise
 from jax2onnx_core.frontend._checkified import error_part_name, with_numbered_checks
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
@@ -23,14 +23,12 @@ from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend._sources import sources
 from jax2onnx_core.frontend.activation import activation_window, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
-from jax2onnx_core.frontend.sizes import advice_on_sizes, check_questions, check_sizes
+from jax2onnx_core.frontend.sizes import check_questions, check_sizes
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.symbols._extremes import deciding_constraints
 from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, place_of, undecided
-from jax2onnx_core.symbols._multiples import multiples_that_agree
 from jax2onnx_core.symbols._quotients import are_equal
 from jax2onnx_core.symbols._reshapes import fitting_reshapes
 
@@ -38,9 +36,6 @@ __all__ = ["NEW_STATE", "Traced", "trace"]
 
 #: What the names of outputs begin with that are new states of a model.
 NEW_STATE = "new_state"
-
-_MEETING = re.compile("broadcasting|same shape|incompatible")
-_DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,19 +104,18 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
 
     window, equalities = (
         activation_window(registry.composites, registry, inputs.symbols),
-        _compat.undecided_equalities(are_equal),
+        _compat_comparisons.undecided_equalities(are_equal),
     )
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, (shapes, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
-        except (_compat.inconclusive_dimension_error, TypeError, AttributeError) as error:
+        except (_compat_dims.inconclusive_dimension_error, TypeError, AttributeError) as error:
             if not is_about_a_symbol(error):
-                _advise(error, inputs, adapted.place)
+                advise(error, inputs, adapted.place)
                 raise
             raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
         except ValueError as error:
-            _advise(error, inputs, adapted.place)
-            _advise_on_mesh(error, inputs)
+            advise(error, inputs, adapted.place)
             raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     taken = Names()
@@ -209,113 +203,6 @@ def _is_array(leaf: object) -> bool:
     except TypeError:
         return False
     return True
-
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
-# Errors of code that wants the numbers in an array, the special ones first, and what to write instead.
-_NEEDS_VALUE = {
-    jax.errors.TracerBoolConversionError: "An array has no numbers while a function is traced, so Python's if, while, and, or, not "
-    "cannot look at them. jax.numpy.where chooses between results, jax.lax.cond and jax.lax.while_loop between computations.",
-    jax.errors.TracerArrayConversionError: "NumPy computes with numbers, which an array does not have while a function is traced. "
-    "Write jax.numpy in the place of numpy there.",
-    jax.errors.TracerIntegerConversionError: "An array has no numbers while a function is traced, so range() and lists of Python "
-    "cannot take them. jax.lax.fori_loop counts to such a number, and an array of jax.numpy can be indexed by it.",
-    jax.errors.ConcretizationTypeError: "An array has no numbers while a function is traced, so int() and float() cannot take "
-    "them. Leave it an array, x.astype(...), or take a number that is known from outside.",
-}
-
-
-# Parts of errors about inputs that were meant otherwise, and what to write instead.
-_MISTAKEN_INPUTS = dict.fromkeys(
-    ("got <class 'tuple'>", "got <class 'dict'>", "got <class 'list'>"),
-    "An input is a container of arrays where the function takes one array. The shape of an array is a tuple of whole numbers and names.",
-) | {
-    "must be an integer": "Inputs are of floating point unless their dtype is given: (('B', 'T'), 'int32').",
-    "Non-hashable static arguments": "A static argument is no input of the model: bind it, functools.partial(fn, n=3).",
-}  # fmt: skip
-
-
-def _given(inputs: Inputs) -> str:
-    """The names and types of the inputs, in a sentence."""
-    given = ", ".join(
-        f"{name} {aval.dtype}[{', '.join(map(inputs.symbols.label, aval.shape))}]"
-        for name, aval in zip(inputs.names, inputs.avals, strict=True)
-    )
-    return f"The inputs are {given}."
-
-
-def _advise(error: Exception, inputs: Inputs, place: str) -> None:
-    """Say how an argument becomes static, if the code wants to know the value of one that may have been meant so.
-
-    `place` is where an error arose that is in no line of the user.
-    """
-    if jax.ShapeDtypeStruct.__name__ in str(error):
-        error.add_note(
-            "A weight that is a type only is given its place in models of frameworks, and in closures, globals, arguments of "
-            "functools.partial, and pytrees of lists, tuples and dicts there. Hand it to the function in one of these ways."
-        )
-    _advise_on_sizes(error, inputs, place)
-    if advice := next((text for part, text in _MISTAKEN_INPUTS.items() if part in str(error)), None):
-        error.add_note(f"{advice} {_given(inputs)} It is at {place_of(error, place)}")
-    for kind, advice in _NEEDS_VALUE.items():
-        if isinstance(error, kind):
-            error.add_note(f"{advice} It is at {place_of(error, place)}")
-            break
-    numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
-    if numbers and isinstance(error, jax.errors.ConcretizationTypeError):
-        error.add_note(
-            f"The inputs given as Python numbers ({', '.join(numbers)}) are inputs of the model. One that is to be fixed "
-            f"in it is not listed, but bound: functools.partial(fn, {numbers[0]}=value)."
-        )
-
-
-def _advise_on_sizes(error: Exception, inputs: Inputs, place: str) -> None:
-    """Say how sizes that meet become equal, if the code combines shapes of which JAX does not know that they fit."""
-    text = str(error).partition("\n")[0]
-    if advice := advice_on_sizes(error, inputs.symbols):
-        error.add_note(advice)
-        return
-    if multiples := multiples_that_agree(text):
-        error.add_note(
-            f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
-            f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
-        )
-    if constraints := deciding_constraints(text, inputs.symbols):
-        error.add_note(
-            f"The sizes that meet at {place_of(error, place)} may be equal where {' and '.join(constraints)}. Say so, if it is meant: "
-            f"constraints=({', '.join(map(repr, constraints))},)."
-        )
-        return
-    is_about_shapes = any(word in str(error) for word in ("shape", "broadcasting", "dimension size"))
-    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if is_about_shapes else []
-    if len(symbols) > 1:
-        error.add_note(
-            f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "
-            "one name."
-        )
-    elif not symbols and is_about_shapes and not isinstance(error, tuple(_NEEDS_VALUE)):
-        error.add_note(f"{_given(inputs)} It is at {place_of(error, place)}")
-    elif symbols and not multiples and _MEETING.search(text):
-        error.add_note(
-            f"{symbols[0]} may have any size, so it fits no number: give the dimension of the input as a number if it always has that size. "
-            f"It is at {place_of(error, place)}"
-        )
-
-
-def _advise_on_mesh(error: Exception, inputs: Inputs) -> None:
-    """Say by which constraint a symbolic size is divided over devices, or how an input has the sharding that is wanted."""
-    if "does not match the specs of the input" in str(error):
-        error.add_note(
-            "The axes of the mesh are explicit, so shardings are part of the types of the inputs: give an example array that has one, "
-            "or jax.ShapeDtypeStruct(shape, dtype, sharding=…). Or make the mesh with axis_types=(jax.sharding.AxisType.Auto, …)."
-        )
-    found = _DIVISION.search(str(error))
-    if found is not None and not found[2].isdigit():
-        label, _ = inputs.symbols.shown(found[2])
-        error.add_note(
-            f"{label} elements are divided over {found[1]} devices. Say that they can be: "
-            f"constraints=('mod({label}, {found[1]}) == 0',)."
-        )
 
 
 def _output_name(path: KeyPath, *, has_states: bool) -> str:

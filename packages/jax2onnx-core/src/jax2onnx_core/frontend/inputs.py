@@ -14,7 +14,7 @@ from jax2onnx_graph.build.names import Names, new_names
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_runtime.sizes import SymbolSpace
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._specs import Spec, read_spec
 from jax2onnx_core.frontend._state_shapes import StateShapes
@@ -146,7 +146,11 @@ def parse_inputs(
 
 def _given_scope(specs: Iterator[Spec]) -> jax.export.SymbolicScope | None:
     scopes = {
-        id(s): s for spec in specs for d in spec.shape if _compat.is_symbolic_dim(d) for s in [_compat.scope_of(d)]
+        id(s): s
+        for spec in specs
+        for d in spec.shape
+        if _compat_dims.is_symbolic_dim(d)
+        for s in [_compat_dims.scope_of(d)]
     }
     if len(scopes) > 1:
         raise InputError(

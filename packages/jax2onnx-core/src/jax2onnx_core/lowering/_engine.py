@@ -15,7 +15,7 @@ from jax2onnx_graph.errors import located
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core._fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
@@ -55,7 +55,10 @@ class Engine:
         *, place: str, provenance: bool = False, inline_functions: bool = False, x64: bool = True,
     ) -> None:  # fmt: skip
         notation = DimNotation(
-            symbols.label, _compat.dim_expression, bounds, lambda dims: [size.traced for size in symbols.sizes_in(dims)]
+            symbols.label,
+            _compat_dims.dim_expression,
+            bounds,
+            lambda dims: [size.traced for size in symbols.sizes_in(dims)],
         )
         self.state = ModelState(
             opset, target, notation, weight_names, functools.partial(weight_tensor, snapshots=snapshots),
@@ -123,7 +126,7 @@ class Engine:
             results = self._accept(operation, operands, lowered)
             self._define(operation, eqn, operands, results)
             self._define_sizes(ctx, results)
-        except _compat.inconclusive_dimension_error as error:
+        except _compat_dims.inconclusive_dimension_error as error:
             raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
             raise
@@ -141,7 +144,7 @@ class Engine:
         """Let a size from data have the value of an axis of `x`, or of `x` itself, from here on."""
         (found,) = self._symbols.sizes_in([size])
         value = ctx.reshape(ctx.cast(x, np.int64), (1,)) if axis is None else ctx.op.Shape(x, start=axis, end=axis + 1)
-        more = _compat.symbol(found.traced, size) - size
+        more = _compat_dims.symbol(found.traced, size) - size
         assert isinstance(more, int), "the symbol is the size, or 1 more"
         ctx.scope.define_size(found.traced, size, more, value)
 

@@ -10,7 +10,7 @@ from jax2onnx_graph.build.builder import Array, GraphBuilder, Value
 from jax2onnx_graph.build.names import Origin
 from jax2onnx_graph.facts.dims import Dim, Dims
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat_dims
 from jax2onnx_core.lowering._dim_lowerer import DimLowerer
 from jax2onnx_core.lowering._model_state import ModelState
 
@@ -94,7 +94,9 @@ class Scope:
     def _define_unused_size(self, symbol: str, dims: Sequence[Dim]) -> None:
         """Let a size from data be the least one in a branch that does not give it: JAX makes arrays for the other branch there, of any numbers."""
         dim = next(
-            _compat.symbol(symbol, d) for d in dims if _compat.is_symbolic_dim(d) and symbol in _compat.symbols_of(d)
+            _compat_dims.symbol(symbol, d)
+            for d in dims
+            if _compat_dims.is_symbolic_dim(d) and symbol in _compat_dims.symbols_of(d)
         )
         self.define_size(symbol, dim, 0, ScopeBuilder(self, _PROLOGUE, self.prologue).ints([1]))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,31 +29,14 @@ from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_core.lowering._log import supplier_hints
 from jax2onnx_core.lowering.physical import physical_array
 from jax2onnx_core.plugins.discovery import needed_plugins
-from jax2onnx_core.plugins.errors import ConversionError, ExportWarning, OptionError
+from jax2onnx_core.plugins.errors import ConversionError, OptionError
 from jax2onnx_core.program._lowering import LoweringOptions, lower_program
 from jax2onnx_core.program._state_leaves import input_leaves, output_leaves
 from jax2onnx_core.program._state_pairs import pair_states
+from jax2onnx_core.program._warnings import warn
 from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = ["to_onnx"]
-
-_UNDECIDED = (
-    "The function asks at {line} whether {0} == {1}, which JAX answers by False where it does not know. So the model is for {0} != {1} "
-    "only, which is checked when it runs; constraints=('{0} != {1}',) says that this is meant, and specialize={{…}} exports the other case."
-)
-_REQUIRED = (
-    "The function reshapes an array at {line} to a shape that has as many elements only if {0}. So the model is for such sizes only, "
-    "which is checked when it runs; constraints=('{0}',) says that this is meant."
-)
-_LOOKED_UP = (
-    "The function looks {0} up in a dict or a set at {line}, which know no symbol but this very one. So the model is for sizes that are none "
-    "of the keys, which nothing checks; a comparison with == is checked, and specialize={{…}} exports the case of a key."
-)
-_PRINTS = "The function prints at {line}, which a model cannot: it is left out."
-_UNCHANGED = (
-    "A call returns these states as they were: {names}. If it is meant to change them, a session would repeat its first step: the model may "
-    "change a copy, as one that comes back from jax.jit is, or hold them where its framework does not look, as in a plain list."
-)
 
 
 def to_onnx(
@@ -117,11 +99,9 @@ def to_onnx(
     """
     check_mapping("kwargs", kwargs, "keyword arguments to specifications, {'scale': ((), 'float32')}")
     check_list("constraints", constraints, "texts such as 'T >= 2'")
-    if not isinstance(output_names, Mapping):
-        check_list("output_names", output_names, "names")
-    reserved = [*map(str, output_names.values() if isinstance(output_names, Mapping) else output_names or ())]
     for option, flag in {"x64": x64, "provenance": provenance, "inline_functions": inline_functions}.items():
         check_flag(option, flag)
+    reserved = _given_names(output_names)
     installed = needed_plugins()
     found = installed.with_inline(plugins)
     registry = found.registry
@@ -143,7 +123,7 @@ def to_onnx(
     if needed_plugins() is not installed:  # the function imported a library as it was traced
         found = needed_plugins().with_inline(plugins)
     pairs = _state_pairs(function, states, new)
-    _warn(function, constraints or ())
+    warn(function, constraints or ())
     _check_sizes(function, made_for)
     options = LoweringOptions(
         fn, adapted, found, made_for, opset=opset, x64=x64, provenance=provenance,
@@ -152,6 +132,14 @@ def to_onnx(
         first_states=_first_states(adapted, parsed, inputs, kwargs or {}, pairs),
     )  # fmt: skip
     return lower_program(options, function)
+
+
+def _given_names(output_names: Sequence[str] | Mapping[str, str] | None) -> list[str]:
+    """The names that the user gave to outputs, which no input may have."""
+    if isinstance(output_names, Mapping):
+        return [*map(str, output_names.values())]
+    check_list("output_names", output_names, "names")
+    return [*map(str, output_names or ())]
 
 
 def _with_states(
@@ -223,20 +211,3 @@ def _check_sizes(function: SpecializedFunction, target: Target) -> None:
             f"The size of {size.source} depends on data, and {target.name} gives values sizes before it runs. Give the function a largest size "
             "and a mask, as jax.jit wants them, or export for another target."
         )
-
-
-def _warn(function: SpecializedFunction, constraints: Sequence[str]) -> None:
-    """Warn the caller of `to_onnx` of what the trace took for granted and of what it could not keep."""
-    traced, symbols = function.traced, function.inputs.symbols
-    messages = [] if traced.lost is None else [traced.lost]
-    for (left, right), line in traced.undecided.items():
-        labels = symbols.label(left), symbols.label(right)
-        if f"{labels[0]} != {labels[1]}" not in constraints:
-            messages.append(_UNDECIDED.format(*labels, line=line))
-    messages += [_LOOKED_UP.format(symbols.label(dim), line=line) for dim, line in traced.lookups.items()]
-    messages += [_REQUIRED.format(text, line=line) for text, line in traced.required.items() if text not in constraints]
-    messages += [_PRINTS.format(line=line) for line in traced.printing]
-    if traced.unchanged:
-        messages.append(_UNCHANGED.format(names=", ".join(traced.unchanged)))
-    for message in messages:
-        warnings.warn(message, ExportWarning, stacklevel=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat_dims
 from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols._multiples import dimensions
 from jax2onnx_core.symbols.symbols import Symbols
@@ -35,7 +35,7 @@ def _decides(constraint: str, extreme: str, symbols: Symbols) -> bool:
     """Whether JAX knows under a further constraint that a minimum or maximum is one of its operands."""
     try:
         dim = symbols.constrained(constraint).parse(extreme)
-    except (SymbolError, _compat.inconclusive_dimension_error):
+    except (SymbolError, _compat_dims.inconclusive_dimension_error):
         return False
     return _EXTREME.search(str(dim)) is None
 

@@ -7,7 +7,7 @@ import re
 import traceback
 from bisect import bisect_left
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.plugins.errors import SymbolError, UndecidedDimensionError
 from jax2onnx_core.symbols.symbols import Symbols
 
@@ -24,7 +24,7 @@ _LARGEST = 1 << 20  # no larger size of a symbol is proposed
 
 def is_about_a_symbol(error: Exception) -> bool:
     """Whether JAX's or Python's `error` says that a symbolic dimension is no number."""
-    return isinstance(error, _compat.inconclusive_dimension_error) or _DIMENSION in str(error)
+    return isinstance(error, _compat_dims.inconclusive_dimension_error) or _DIMENSION in str(error)
 
 
 def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimensionError:
@@ -81,7 +81,7 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
         try:
             trial = symbols.constrained(text)
             _OPERATORS[comparison](trial.parse(left), trial.parse(right))
-        except (SymbolError, _compat.inconclusive_dimension_error):
+        except (SymbolError, _compat_dims.inconclusive_dimension_error):
             return False
         return True
 
@@ -89,7 +89,7 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     candidates = [f"{left} {comparison[0]}= {bound}"]
     if len(names) == 1:
         (name,) = names
-        sizes = range(1, int(min(_LARGEST, _compat.bounds(symbols.parse(name))[1])))
+        sizes = range(1, int(min(_LARGEST, _compat_dims.bounds(symbols.parse(name))[1])))
         enough = f"{name} >= {bisect_left(sizes, True, key=lambda n: decides(f'{name} >= {n}')) + 1}"
         candidates.insert(comparison == "<=", enough)
     return next(filter(decides, candidates), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
 from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 
@@ -61,4 +61,4 @@ class JaxprRewriter(abc.ABC):
         """The equation with its variables and parameters replaced."""
         params = self.params(eqn)
         invars, outvars = [self.atom(v) for v in eqn.invars], [self.var(v) for v in eqn.outvars]
-        return _compat.with_known_dim(eqn.replace(invars=invars, outvars=outvars, params=dict(params)))
+        return _compat_dims.with_known_dim(eqn.replace(invars=invars, outvars=outvars, params=dict(params)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat_dims
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.symbols.symbols import Symbols
 
@@ -39,7 +39,7 @@ def _agree(left: str, right: str, factor: int) -> bool:
     one, other = (symbols.parse(text) for text in (left, right))
     if is_static(one) or is_static(other):
         return False
-    return bool(_compat.substitute(one, scaled) == _compat.substitute(other, scaled))
+    return bool(_compat_dims.substitute(one, scaled) == _compat_dims.substitute(other, scaled))
 
 
 def dimensions(shape: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax2onnx_graph.facts.dims import Dim, Factor, is_static
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat_dims
 from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["are_equal", "normal_form"]
@@ -20,12 +20,12 @@ def are_equal(one: Dim, other: Dim) -> bool:
     difference = normal_form(one - other)
     if is_static(difference):
         return difference == 0
-    divisors = _compat.divisors(difference)
+    divisors = _compat_dims.divisors(difference)
     if not divisors:
         return False
     symbols = Symbols([])
-    whole = {name: symbols.parse(f"{divisors.get(name, 1)}*{name}") for name in _compat.symbols_of(difference)}
-    scaled = normal_form(_compat.substitute(difference, whole))
+    whole = {name: symbols.parse(f"{divisors.get(name, 1)}*{name}") for name in _compat_dims.symbols_of(difference)}
+    scaled = normal_form(_compat_dims.substitute(difference, whole))
     return is_static(scaled) and scaled == 0
 
 
@@ -46,7 +46,7 @@ def normal_form(dim: Dim) -> Dim:
     if is_static(dim):
         return dim
     total: Dim = 0
-    for coefficient, factors in _compat.dim_expression(dim):
+    for coefficient, factors in _compat_dims.dim_expression(dim):
         product: Dim = coefficient
         for factor, exponent in factors:
             for value in [_factor(factor, dim)] * exponent:
@@ -57,19 +57,19 @@ def normal_form(dim: Dim) -> Dim:
 
 def _has_operation(dim: Dim) -> bool:
     """Whether a factor of an expression is a quotient, a remainder, a maximum or a minimum."""
-    factors = [] if is_static(dim) else [factor for _, term in _compat.dim_expression(dim) for factor, _ in term]
+    factors = [] if is_static(dim) else [factor for _, term in _compat_dims.dim_expression(dim) for factor, _ in term]
     return any(not isinstance(factor, str) for factor in factors)
 
 
 def _factor(factor: Factor, like: Dim) -> Dim:
     if isinstance(factor, str):
-        return _compat.symbol(factor, like)
+        return _compat_dims.symbol(factor, like)
     operation, (a, b) = factor
     if operation in ("max", "min"):
         return _extreme(operation, a, b, like)
     n = _number(b)
     if n is None or n <= 0 or operation not in ("floordiv", "mod"):
-        return _compat.operation(operation, (a, b), like)
+        return _compat_dims.operation(operation, (a, b), like)
     a = normal_form(a)
     quotient = _quotient(a, n)
     return quotient if operation == "floordiv" else a - n * quotient
@@ -80,8 +80,8 @@ def _extreme(operation: str, a: Dim, b: Dim, like: Dim) -> Dim:
     (x, c), (y, d) = (a, _number(b)), (b, _number(a))
     other, number = (x, c) if c is not None else (y, d)
     if number is None:
-        return _compat.operation(operation, (a, b), like)
-    less = _compat.operation("min", (normal_form(other) - number, 0), like)
+        return _compat_dims.operation(operation, (a, b), like)
+    less = _compat_dims.operation("min", (normal_form(other) - number, 0), like)
     return less + number if operation == "min" else other - less
 
 
@@ -89,7 +89,7 @@ def _number(dim: Dim) -> int | None:
     """The number that a dimension is; an operand of a quotient may be one in the guise of an expression."""
     if is_static(dim):
         return int(dim)
-    terms = _compat.dim_expression(dim)
+    terms = _compat_dims.dim_expression(dim)
     return terms[0][0] if len(terms) == 1 and not terms[0][1] else None
 
 
@@ -97,23 +97,23 @@ def _quotient(a: Dim, n: int) -> Dim:
     """`floordiv(a, n)` of an expression in its normal form, in its own."""
     if n == 1 or is_static(a):
         return a // n
-    if _compat.dim_expression(a)[0][0] < 0:
+    if _compat_dims.dim_expression(a)[0][0] < 0:
         return -_quotient(n - 1 - a, n)
     whole: Dim = 0
-    for coefficient, factors in _compat.dim_expression(a):
+    for coefficient, factors in _compat_dims.dim_expression(a):
         count = (2 * coefficient + n - 1) // (2 * n) if factors else coefficient // n
-        whole = whole + _compat.term(count, factors, a)
+        whole = whole + _compat_dims.term(count, factors, a)
     return whole + (_quotient_of_rest(a, n) if is_static(whole) and whole == 0 else _quotient(a - n * whole, n))
 
 
 def _quotient_of_rest(a: Dim, n: int) -> Dim:
     """`floordiv(a, n)` where n divides no part of an expression."""
-    coefficient, factors = _compat.dim_expression(a)[0]
-    constant = a - _compat.term(coefficient, factors, a)
+    coefficient, factors = _compat_dims.dim_expression(a)[0]
+    constant = a - _compat_dims.term(coefficient, factors, a)
     if coefficient == 1 and is_static(constant) and len(factors) == 1:
         factor, exponent = factors[0]
         if exponent == 1 and not isinstance(factor, str) and factor[0] == "floordiv":
             inner, m = factor[1][0], _number(factor[1][1])
             if m is not None and m > 0:
                 return _quotient(inner + constant * m, m * n)
-    return _compat.operation("floordiv", (a, n), a)
+    return _compat_dims.operation("floordiv", (a, n), a)

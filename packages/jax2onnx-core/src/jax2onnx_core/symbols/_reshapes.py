@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.jax_types import Equation, Jaxpr
 from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_core.plugins.errors import SymbolError
@@ -99,9 +99,9 @@ def _equality(left: Dim, right: Dim, symbols: Symbols, where: str) -> str:
 
     `where` says what wants them to be equal, for the error.
     """
-    least, largest = _compat.bounds(left - right)
+    least, largest = _compat_dims.bounds(left - right)
     difference = Symbols([]).parse(symbols.label(left - right))
-    terms = _compat.dim_expression(difference)
+    terms = _compat_dims.dim_expression(difference)
     common = math.gcd(*(coefficient for coefficient, factors in terms if factors))
     constant = sum(coefficient for coefficient, factors in terms if not factors)
     if constant % common or least > 0 or largest < 0:
@@ -109,11 +109,11 @@ def _equality(left: Dim, right: Dim, symbols: Symbols, where: str) -> str:
             f"{where}, but no sizes have as many elements in both: {symbols.label(left)} is never {symbols.label(right)}."
         )
     for operand, divisor in _quotients(difference):
-        remainder = _compat.operation("mod", (operand, divisor), difference)
+        remainder = _compat_dims.operation("mod", (operand, divisor), difference)
         if are_equal(difference, common * remainder) or are_equal(-difference, common * remainder):
             return f"{remainder} == 0"
     parts = [
-        sum(_compat.term(sign * coefficient // common, factors, difference) for coefficient, factors in terms if sign * coefficient > 0)
+        sum(_compat_dims.term(sign * coefficient // common, factors, difference) for coefficient, factors in terms if sign * coefficient > 0)
         for sign in (1, -1)
     ]  # fmt: skip
     return " == ".join(map(str, parts))
@@ -121,7 +121,7 @@ def _equality(left: Dim, right: Dim, symbols: Symbols, where: str) -> str:
 
 def _quotients(dim: Dim) -> Iterator[Sequence[Dim]]:
     """The operands of the quotients in an expression."""
-    for _, factors in _compat.dim_expression(dim):
+    for _, factors in _compat_dims.dim_expression(dim):
         for factor, _ in factors:
             if not isinstance(factor, str) and factor[0] == "floordiv":
                 yield factor[1]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import jax
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat_dims
 from jax2onnx_core.jax_types import Aval, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.plugins.errors import SymbolError
@@ -47,13 +47,13 @@ class DimSolution:
         fixed = set(symbols.names(side for c in symbols.constraints for side in (c.left, c.right))) - set(known)
         given = [*avals, *(jax.ShapeDtypeStruct((symbols.parse(name),), bool) for name in sorted(fixed))]
         try:
-            solved, variables = _compat.solve_dims(
+            solved, variables = _compat_dims.solve_dims(
                 given, tree if not fixed else jax.tree_util.tree_structure((given, {}))
             )
         except RecursionError as error:
             texts = ", ".join(repr(c.text) for c in symbols.constraints)
             raise SymbolError(f"The constraints {texts} go in circles; they contradict each other.") from error
-        except (ValueError, NotImplementedError, _compat.unknown_symbol_error) as error:
+        except (ValueError, NotImplementedError, _compat_dims.unknown_symbol_error) as error:
             shapes = ", ".join(f"{name}: ({', '.join(map(symbols.label, shape))})" for name, shape in symbolic.items())
             hyphens = sorted(set(_HYPHENATED.findall(shapes)))
             advice = "".join(

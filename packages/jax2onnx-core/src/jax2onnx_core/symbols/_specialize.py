@@ -7,7 +7,7 @@ from typing import Any
 
 from jax2onnx_graph.facts.dims import SpecializedDim
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, TraceableAval, Var
 from jax2onnx_core.jaxprs import Dim, StaticParams, is_jaxpr, is_static
 from jax2onnx_core.plugins.errors import OptionError, SymbolError
@@ -24,7 +24,7 @@ def specialized_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int])
 
 def specialized_equation(eqn: Equation, symbols: Symbols, values: Mapping[str, int]) -> Equation:
     """The equation with the user's symbols `values` replaced by numbers in its parameters."""
-    return _compat.with_known_dim(eqn.replace(params=dict(_Substitution(symbols, values).params(eqn))))
+    return _compat_dims.with_known_dim(eqn.replace(params=dict(_Substitution(symbols, values).params(eqn))))
 
 
 def specialized_aval(aval: TraceableAval, symbols: Symbols, values: Mapping[str, int]) -> TraceableAval:
@@ -65,13 +65,13 @@ class _Substitution(JaxprRewriter):
 
     def dim(self, dim: Dim) -> Dim:
         """A dimension with the symbols replaced."""
-        if not _compat.is_symbolic_dim(dim):
+        if not _compat_dims.is_symbolic_dim(dim):
             return dim
-        found = _compat.symbols_of(dim)
+        found = _compat_dims.symbols_of(dim)
         if not found & self._values.keys():
             return dim
-        env = {name: self._values.get(name, _compat.symbol(name, dim)) for name in found}
-        fixed = _compat.substitute(dim, env)
+        env = {name: self._values.get(name, _compat_dims.symbol(name, dim)) for name in found}
+        fixed = _compat_dims.substitute(dim, env)
         return SpecializedDim(int(fixed), self._symbols.label(dim)) if is_static(fixed) else fixed
 
     def struct(self, aval: TraceableAval) -> TraceableAval:
@@ -91,7 +91,7 @@ class _Substitution(JaxprRewriter):
         return {key: self._param(value) for key, value in eqn.params.items()}
 
     def _param(self, value: Any) -> Any:
-        if _compat.is_symbolic_dim(value):
+        if _compat_dims.is_symbolic_dim(value):
             return self.dim(value)
         if is_jaxpr(value):
             return self.jaxpr(value)

@@ -11,7 +11,7 @@ from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_o
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
-from jax2onnx_graph.rewrite.patterns import scalar
+from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 
 from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, sparsity
 
@@ -57,7 +57,7 @@ def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | Non
             return _broadcast(node, depth)
         case "Mul" | "And":
             found = _broadcast(node, depth)
-            return _at_best(found, Validity.IF_FINITE if _is_floating(node.outputs[0]) else Validity.ALWAYS)
+            return _at_best(found, Validity.IF_FINITE if is_floating(node.outputs[0]) else Validity.ALWAYS)
         case "ReduceSum" | "ReduceMax":
             return _reduced(node, depth)
     return None
@@ -88,10 +88,6 @@ def _after(node: ir.Node, index: int, gate: ExpertGate | None) -> ExpertGate | N
 def _all_rows(dims: _Dims, axis: int | None = None) -> tuple[SubAxis, ...]:
     """The axes of a source but `axis`."""
     return tuple(SubAxis(place) for place, dim in enumerate(dims) if dim != 1 and place != axis)
-
-
-def _is_floating(value: ir.Value) -> bool:
-    return value.dtype is not None and value.dtype.is_floating_point()
 
 
 def _at_best(column: ExpertGate | None, validity: Validity) -> ExpertGate | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import operator
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -15,7 +14,7 @@ from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import dims_of, known
-from jax2onnx_graph.rewrite.patterns import operation, scalar
+from jax2onnx_graph.rewrite.patterns import COMPARISONS, is_floating, operation, scalar
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, operand_axes
 
@@ -114,13 +113,9 @@ def _least(found: list[Sparsity | None]) -> Sparsity | None:
 def _product(line: _Line) -> Sparsity | None:
     """Zero times a number is zero, if that is finite; of booleans, always."""
     least = _least([line.operand(i) for i in range(len(line.node.inputs))])
-    if least is None or not _is_floating(line.node.outputs[0]):
+    if least is None or not is_floating(line.node.outputs[0]):
         return least
     return least.at_best(Validity.IF_FINITE)
-
-
-def _is_floating(value: ir.Value) -> bool:
-    return value.dtype is not None and value.dtype.is_floating_point()
 
 
 def _quotient(line: _Line) -> Sparsity | None:
@@ -159,7 +154,7 @@ def _equal(line: _Line) -> Sparsity | None:
 
 def _comparison(line: _Line) -> Sparsity | None:
     """A comparison with a number that is not true of zero is true of no more elements than are other than zero."""
-    compare = _COMPARISONS[line.node.op_type]
+    compare = COMPARISONS[line.node.op_type]
     for index in (0, 1):
         number = scalar(line.node.inputs[1 - index])
         if number is not None and not (compare(0, number) if index == 0 else compare(number, 0)):
@@ -245,13 +240,6 @@ def _softmax(line: _Line) -> Sparsity | None:
     return None if found is None else found.at_best(Validity.IF_FINITE)
 
 
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "Equal": operator.eq,
-    "Greater": operator.gt,
-    "GreaterOrEqual": operator.ge,
-    "Less": operator.lt,
-    "LessOrEqual": operator.le,
-}
 _SCATTERS = ("ScatterElements", "ScatterND")
 KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
 

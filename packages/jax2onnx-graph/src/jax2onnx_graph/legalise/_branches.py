@@ -79,12 +79,8 @@ def _like(value: ir.Value) -> ir.Value:
 
 def _operator_body(editor: GraphEditor, node: ir.Node, read: Sequence[int], mended: str) -> ir.Graph:
     """A graph that holds a copy of a node and gives the results that are read."""
-    name = editor.node_name(node.name or node.op_type)
-    outputs = [_like(value) for value in node.outputs]
-    copy = ir.Node(
-        "", node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=name,
-        metadata_props=dict(node.metadata_props),
-    )  # fmt: skip
-    copy.meta.update(node.meta)
-    note_mended(copy, mended)
-    return ir.Graph([], [outputs[i] for i in read], nodes=[copy], name=name)
+    graph = editor.alone(node)
+    graph[0].meta.update(node.meta)
+    note_mended(graph[0], mended)
+    graph.outputs[:] = [graph[0].outputs[i] for i in read]
+    return graph

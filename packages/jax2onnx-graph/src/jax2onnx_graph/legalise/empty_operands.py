@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.legalise._branches import put_if
 from jax2onnx_graph.legalise._recurrent import first_states, sizes, zeros
-from jax2onnx_graph.metadata import SizeNotes, is_mended, size_notes
+from jax2onnx_graph.metadata import is_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
@@ -45,11 +46,6 @@ class EmptyOperandsPass(GraphPass):
     Whether a dimension may be 0 is what the lowering notes of the symbols; a number 0 is.
     """
 
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Rewrite all graphs of a model, if there are dimensions that may be 0."""
-        self._sizes: SizeNotes = size_notes(model)
-        return super().call(model)
-
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
@@ -66,22 +62,20 @@ class EmptyOperandsPass(GraphPass):
             return
         if not isinstance((dims_of(node.outputs[0]) or (None,))[-1], int):  # a number of features that has to be known
             return
-        open_ones = [value for value in operands if value is not None and self._may_be_empty(value)]
+        open_ones = [value for value in operands if value is not None and _may_be_empty(editor, value)]
         if open_ones:
             _put_if(editor, node, operator, open_ones)
 
-    def _may_be_empty(self, value: ir.Value) -> bool:
-        dims = dims_of(value)
-        return dims is None or any(self._sizes.may_be_zero(dim) for dim in dims)
+
+def _may_be_empty(editor: GraphEditor, value: ir.Value) -> bool:
+    dims = dims_of(value)
+    return dims is None or any(map(editor.may_be_zero, dims))
 
 
 def _put_if(editor: GraphEditor, node: ir.Node, operator: _Operator, operands: Sequence[ir.Value]) -> None:
     """Put the If in the place of `node`."""
     builder = editor.before(node)
-    sizes = [builder.op.Size(value, dims=()) for value in operands]
-    product = sizes[0]
-    for size in sizes[1:]:
-        product = builder.op.Mul(product, size)
+    product = reduce(builder.op.Mul, [builder.op.Size(value, dims=()) for value in operands])
     is_empty = builder.op.Equal(product, builder.constant(0, np.int64))
     put_if(editor, node, is_empty, lambda b, _: operator.results(b, node), runs_where=False, mended=_GUARDED)
 

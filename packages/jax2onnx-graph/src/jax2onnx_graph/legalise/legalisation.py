@@ -32,11 +32,14 @@ class Legalisation:
       table: its kernels.
       rewrites: operators without a right kernel → what writes them with others, and the element types for which it does.
       is_small_enough: whether the kernel of a rewritten operator is right for operands of some magnitude.
+      held_wider: float types whose kernels are others between casts, of which the runtime leaves pairs out: a result goes to the
+        next operator before it is rounded.
     """
 
     table: KernelTable
     rewrites: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = dataclasses.field(default_factory=dict)
     is_small_enough: Callable[[str, Magnitude], bool] = _never
+    held_wider: frozenset[ir.DataType] = frozenset()
 
     def find_rewrite(self, key: str, dtype: ir.DataType) -> Rewrite | None:
         """The rewrite for an operator on an element type, or None."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dtypes import is_exact_cast
 from jax2onnx_graph.legalise._carriers import Carrier, Embedding, find_carrier
+from jax2onnx_graph.legalise._unrounded import UnroundedValues
 from jax2onnx_graph.legalise._value_forms import ValueForms
 from jax2onnx_graph.legalise.kernels import Signature, bindings, operator_key, signature
 from jax2onnx_graph.legalise.legalisation import Legalisation, Rewrite
@@ -35,6 +36,7 @@ class LegalisePass(GraphPass):
     7. Casts back that nobody uses are dropped.
     8. Operators whose kernels are wrong are rewritten (see `Legalisation.rewrites`), unless the numbers are known to be
        so small that the kernels are right.
+    9. What a comparison reads is rounded to its type, where the runtime may hold it wider (see `Legalisation.held_wider`).
 
     Unknown operators, and types for which there is no exact carrier, are left as they are.
     """
@@ -68,6 +70,7 @@ class _Legaliser:
         self._how, self._table = legalisation, legalisation.table
         self.forms = ValueForms()
         self._magnitudes = Magnitudes()
+        self._unrounded = UnroundedValues(legalisation.held_wider)
 
     def graph(self, editor: GraphEditor) -> None:
         """Legalise the nodes of a graph; those of a subgraph come before the node that has it."""
@@ -82,6 +85,8 @@ class _Legaliser:
                 self._cast(editor, node)
             else:
                 self._node(editor, node)
+            self._compare(editor, node)
+            self._unrounded.note(node, editor.opset)
 
     def _node(self, editor: GraphEditor, node: ir.Node) -> None:
         """Legalise one node, whose operands are legal."""
@@ -105,6 +110,27 @@ class _Legaliser:
             if carrier is not None:
                 editor.modified = True
                 self._carry(node, found, variable, carrier, dtype)
+
+    def _compare(self, editor: GraphEditor, node: ir.Node) -> None:
+        """Rule 9 for a node: casts that are written out, before and after, are never left out."""
+        unrounded = self._unrounded.compared(node)
+        if not unrounded:
+            return
+        editor.modified, dtype = True, unrounded[0].dtype
+        assert dtype is not None
+        for producer in dict.fromkeys(value.producer() for value in unrounded):
+            assert producer is not None
+            self._carry_rounded(editor, producer, dtype)
+        self._carry_rounded(editor, node, dtype)
+
+    def _carry_rounded(self, editor: GraphEditor, node: ir.Node, dtype: ir.DataType) -> None:
+        """Compute a node in a wider type, and round its results."""
+        key = operator_key(node)
+        found = signature(key, editor.opset)
+        assert found is not None
+        carrier = find_carrier(self._table, key, found.main, dtype, editor.opset)
+        if carrier is not None:
+            self._carry(node, found, found.main, carrier._replace(result=None), dtype)
 
     def _carry(self, node: ir.Node, found: Signature, variable: str, carrier: Carrier, dtype: ir.DataType) -> None:
         """Compute a node in a carrier type."""

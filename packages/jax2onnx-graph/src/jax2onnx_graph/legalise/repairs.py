@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.availability import main_value
-from jax2onnx_graph.facts.values import known
+from jax2onnx_graph.facts.values import given_operands, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import Property, Target
@@ -55,7 +55,7 @@ class RepairsPass(GraphPass):
             dtype = main_value(node, editor.opset).dtype
             if dtype is None or self.target.guarantees(node.op_type, dtype.numpy(), loss.kept):
                 continue
-            operands = [value for value in node.inputs if value is not None]
+            operands = given_operands(node)
             repair = partial(loss.repair, editor.after(node.outputs[0]), operands)
             editor.reroute(node.outputs[0], repair)
 

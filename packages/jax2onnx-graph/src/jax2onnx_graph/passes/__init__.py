@@ -14,6 +14,7 @@ from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.schedule import ContributedPass, ScheduledPass, make_pass, schedule
 from jax2onnx_graph.passes.structural.absorb_transposes import AbsorbTransposes
 from jax2onnx_graph.passes.structural.attention_layout import AttentionLayout
+from jax2onnx_graph.passes.structural.compute_sizes import ComputeSizes
 from jax2onnx_graph.passes.structural.concat_views import ConcatViews
 from jax2onnx_graph.passes.structural.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from jax2onnx_graph.passes.structural.expand_functions import ExpandFunctions
@@ -87,6 +88,7 @@ def structural_passes() -> list[ContributedPass]:
         MergeReductions,
         MergeStates,
         HoistInvariants,
+        ComputeSizes,
     ]
     return [ContributedPass(one, (), _OWNER) for one in passes]
 

@@ -9,6 +9,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.fingerprints import array_fingerprint
+from jax2onnx_graph.metadata import SizeNotes
 from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.traversal import subgraphs, walk
 
@@ -22,11 +23,15 @@ class RootGraph:
 
     Attributes:
       index: the nodes by their operators, until one of the editors changes something.
+      sizes: which dimensions may be 0.
     """
 
-    def __init__(self, graph: ir.Graph, *, is_function: bool, index: NodeIndex | None = None) -> None:
+    def __init__(
+        self, graph: ir.Graph, *, is_function: bool, index: NodeIndex | None = None, sizes: SizeNotes | None = None
+    ) -> None:
         self._graph = graph
         self.index = index
+        self.sizes = sizes or SizeNotes({})
         self._is_function = is_function
         self._constants: dict[Hashable, ir.Value] = {}
         self._derived: dict[tuple[ir.Value, str], ir.Value] = {}

@@ -18,6 +18,7 @@ from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.forms import Form, Threshold
+from jax2onnx_graph.metadata import SizeNotes
 from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite._root_graph import RootGraph
 from jax2onnx_graph.targets import Property, Target, standard_target
@@ -41,13 +42,13 @@ class GraphEditor:
 
     def __init__(
         self, graph: ir.Graph, *, opset: int = 1, target: Target = standard_target, root: RootGraph | None = None,
-        in_function: bool = False, index: NodeIndex | None = None,
+        in_function: bool = False, index: NodeIndex | None = None, sizes: SizeNotes | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.opset = opset
         self.target = target
         self._modified = False
-        self._root = root or RootGraph(graph, is_function=in_function, index=index)
+        self._root = root or RootGraph(graph, is_function=in_function, index=index, sizes=sizes)
         self._dead: dict[ir.Node, None] = {}
         self._first = next(iter(graph), None)
         self._node_names: Names | None = None
@@ -62,6 +63,10 @@ class GraphEditor:
         self._modified = modified
         if modified:
             self._root.index = None
+
+    def may_be_zero(self, dim: LabelledDim) -> bool:
+        """Whether a dimension may be 0; in a model of which nothing is noted, only the number 0 may."""
+        return self._root.sizes.may_be_zero(dim)
 
     def supports(self, op_type: str, value: ir.Value | None) -> bool:
         """Whether the target computes the operator at the element type of `value`."""
@@ -166,6 +171,16 @@ class GraphEditor:
         """The graphs nested directly in this one."""
         for node in self.nodes_of(HAS_SUBGRAPHS):
             yield from self.nested_in(node)
+
+    def alone(self, node: ir.Node) -> ir.Graph:
+        """A graph that holds a copy of `node`, such as a branch in which it runs."""
+        name = self.node_name(node.name or node.op_type)
+        outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
+        copy = ir.Node(
+            node.domain, node.op_type, node.inputs, node.attributes.values(), outputs=outputs, name=name,
+            metadata_props=dict(node.metadata_props),
+        )  # fmt: skip
+        return ir.Graph([], outputs, nodes=[copy], name=name)
 
     def nested_in(self, node: ir.Node) -> Iterator[GraphEditor]:
         """The graphs that are attributes of a node of this one."""

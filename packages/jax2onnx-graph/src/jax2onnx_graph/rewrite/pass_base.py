@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.metadata import size_notes
 from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target, standard_target
@@ -107,11 +108,12 @@ class GraphPass(ir.passes.InPlacePass):
         opset = model.opset_imports.get("", 1)
         if not self.applies(opset):
             return ir.passes.PassResult(model, False)
-        index = self.index
-        modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target, index=index))
+        index, sizes = self.index, size_notes(model)
+        modified = self._all(GraphEditor(model.graph, opset=opset, target=self.target, index=index, sizes=sizes))
         for function in model.functions.values():
-            editor = GraphEditor(function.graph, opset=opset, target=self.target, in_function=True, index=index)
-            modified |= self._all(editor)
+            modified |= self._all(
+                GraphEditor(function.graph, opset=opset, target=self.target, in_function=True, index=index, sizes=sizes)
+            )
         return ir.passes.PassResult(model, modified)
 
     def not_formed(self) -> list[NotFormed]:

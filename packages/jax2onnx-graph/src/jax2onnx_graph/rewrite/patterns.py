@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 __all__ = [
+    "COMPARISONS",
     "Product",
+    "copied",
     "is_floating",
     "is_read_once",
     "operation",
@@ -17,11 +19,21 @@ __all__ = [
 
 import dataclasses
 import itertools
+import operator
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import SMALL, dims_of, known, same_dim
+
+#: Operators that compare two numbers → their meaning in Python.
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "Equal": operator.eq,
+    "Greater": operator.gt,
+    "GreaterOrEqual": operator.ge,
+    "Less": operator.lt,
+    "LessOrEqual": operator.le,
+}
 
 
 def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
@@ -54,6 +66,13 @@ def without_axis(value: ir.Value | None, axis: int) -> ir.Value | None:
         return None
     expected = (*before[:axis], 1, *before[axis:])
     return node.inputs[0] if all(map(same_dim, expected, after)) else None
+
+
+def copied(value: ir.Value) -> ir.Value:
+    """The value that Identity nodes copy, or `value` itself."""
+    while (node := operation(value, "Identity")) is not None and node.inputs[0] is not None:
+        value = node.inputs[0]
+    return value
 
 
 def is_floating(value: ir.Value | None) -> bool:

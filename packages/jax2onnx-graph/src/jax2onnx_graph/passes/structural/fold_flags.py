@@ -5,24 +5,16 @@ from __future__ import annotations
 __all__ = ["FoldFlags"]
 
 import dataclasses
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.passes.structural.fold_constants import FoldConstants
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
+from jax2onnx_graph.rewrite.patterns import COMPARISONS, operation, other_operand, scalar
 
 _VIEWS = ("Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand")
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "Equal": operator.eq,
-    "Greater": operator.gt,
-    "GreaterOrEqual": operator.ge,
-    "Less": operator.lt,
-    "LessOrEqual": operator.le,
-}
 _EXACT = 2**53  # integers above this are not exact as Python's floats
 _LONGEST = 6  # views between the cast and the comparison
 
@@ -63,7 +55,7 @@ class FoldFlags(NodePass[_Folded]):
 
     phase = Phase.SIMPLIFY
     after = (FoldConstants,)
-    operators = frozenset({*_COMPARISONS, "Cast", "Not"})
+    operators = frozenset({*COMPARISONS, "Cast", "Not"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Folded | None:
         if node.op_type == "Not":
@@ -93,7 +85,7 @@ def _cast(node: ir.Node) -> tuple[ir.Value | None, Callable[[float], bool]] | No
 
 def _compared(node: ir.Node) -> tuple[ir.Value | None, Callable[[float], bool]] | None:
     """(x, whether the comparison `node` of a number x with a constant one is true)."""
-    compare = _COMPARISONS[node.op_type]
+    compare = COMPARISONS[node.op_type]
     for index, value in enumerate(node.inputs):
         number = _number(other_operand(node, value))
         if number is not None:

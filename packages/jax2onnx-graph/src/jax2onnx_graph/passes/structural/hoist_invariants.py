@@ -5,10 +5,11 @@ from __future__ import annotations
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of, operators_where
 from jax2onnx_graph.facts.sizes import estimated_elements
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, given_operands, known
 from jax2onnx_graph.passes.structural._loop_pass import LoopPass
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Phase
+from jax2onnx_graph.rewrite.patterns import is_floating
 from jax2onnx_graph.traversal import HAS_SUBGRAPHS
 
 __all__ = ["HoistInvariants"]
@@ -45,7 +46,7 @@ def _hoist(editor: GraphEditor, loop: ir.Node, body: ir.Graph) -> None:
     runs = _runs(loop)
     inside = set(body.inputs)
     for node in list(body):
-        operands = [value for value in node.inputs if value is not None]
+        operands = given_operands(node)
         if any(value in inside for value in operands) or not _may_move(node) or not (runs or _cannot_fail(node)):
             inside.update(node.outputs)
             continue
@@ -81,12 +82,8 @@ def _may_move(node: ir.Node) -> bool:
 
 def _cannot_fail(node: ir.Node) -> bool:
     """Rule 4."""
-    if node.op_type in ("Div", "Mod") and not _is_float(node.inputs[0]):
+    if node.op_type in ("Div", "Mod") and not is_floating(node.inputs[0]):
         divisor = known(node.inputs[1])
         return divisor is not None and bool(divisor.all())
     dims = dims_of(node.inputs[0]) if node.inputs else None
     return node.op_type not in _NEED_ELEMENTS or (dims is not None and all(isinstance(d, int) and d > 0 for d in dims))
-
-
-def _is_float(value: ir.Value | None) -> bool:
-    return value is not None and value.dtype is not None and value.dtype.is_floating_point()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jax2onnx_graph.rewrite.patterns import copied
+
 __all__ = ["MergeReshapes", "become_view", "view_of"]
 
 import dataclasses
@@ -54,7 +56,7 @@ class MergeReshapes(NodePass[ir.Value | _ViewOf]):
         if source is None or len(node.outputs) != 1:
             return None
         if _is_identity(node, source):
-            return _copied(source)
+            return copied(source)
         return _viewed(node, source) if _is_view(node) else None
 
     def rewrite(self, node: ir.Node, match: ir.Value | _ViewOf, editor: GraphEditor) -> None:
@@ -125,15 +127,6 @@ def _inserted_ones(short: Sequence[LabelledDim], long: Sequence[LabelledDim]) ->
         else:
             return None
     return axes if position == len(short) and axes else None
-
-
-def _copied(value: ir.Value) -> ir.Value:
-    """The value that Identities copy."""
-    producer = value.producer()
-    while producer is not None and producer.op_type == "Identity" and producer.inputs[0] is not None:
-        value = producer.inputs[0]
-        producer = value.producer()
-    return value
 
 
 def _is_identity(node: ir.Node, source: ir.Value) -> bool:
