@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -72,6 +73,13 @@ def reset_twice(h: Any, x: Any) -> Any:
     return h, h
 
 
+def moving_gru(h: Any, x: Any) -> Any:
+    """The state moves towards the candidate: an infinite one is NaN after the step."""
+    z, r = jnp.split(jax.nn.sigmoid(x @ W[:, : 2 * H] + h @ R[:, : 2 * H]), 2, -1)
+    h = h + z * (jnp.tanh(x @ W[:, 2 * H :] + r * (h @ R[:, 2 * H :])) - h)
+    return h, h
+
+
 def coupled_lstm(state: Any, x: Any) -> Any:
     """An LSTM whose input gate is one minus its forget gate."""
     h, c = state
@@ -112,6 +120,7 @@ def simple(h: Any, x: Any) -> Any:
         (simple, 1, "RNN"),
         (lstm_collecting_cells, 2, "Scan"),
         (reset_twice, 1, "GRU"),
+        (moving_gru, 1, "GRU"),
         (coupled_lstm, 2, "LSTM"),
         (peephole_lstm, 2, "Scan"),
         (scaled_state, 1, "Scan"),
@@ -440,7 +449,16 @@ def test_weights_and_states_that_are_not_finite(place: str, number: float) -> No
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize(
-    ("cell", "states"), [(joined_lstm, 2), (coupled_lstm, 2), (late_gru, 1), (classic_gru, 1), (simple, 1)]
+    ("cell", "states"),
+    [
+        (joined_lstm, 2),
+        (coupled_lstm, 2),
+        (late_gru, 1),
+        (classic_gru, 1),
+        (reset_twice, 1),
+        (moving_gru, 1),
+        (simple, 1),
+    ],
 )
 def test_given_values_that_are_not_finite(cell: Callable[..., Any], states: int, place: int, number: float) -> None:
     function = _scanned(cell, states)
@@ -450,6 +468,17 @@ def test_given_values_that_are_not_finite(cell: Callable[..., Any], states: int,
     arrays[place % len(arrays)][..., 1, 2] = number
     for y, wanted in zip(jax.tree.leaves(program(*arrays)), jax.tree.leaves(function(*arrays)), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_a_loop_is_beside_a_cell_whose_sums_have_the_state_twice() -> None:
+    def from_zeros(x: Any) -> Any:
+        return jax.lax.scan(moving_gru, jnp.zeros((3, H)), x)
+
+    counts = [
+        collections.Counter(node.op_type for node in to_onnx(function, dims).model.graph.all_nodes())
+        for function, dims in ((_scanned(moving_gru), ONE), (from_zeros, [("T", 3, F)]))
+    ]
+    assert [(count["If"], count["GRU"], count["Scan"]) for count in counts] == [(2, 1, 2), (1, 1, 1)]
 
 
 class _Without(Target):
