@@ -59,6 +59,7 @@ __all__ = [
     "as_weak",
     "bind_equation",
     "bind_primitive",
+    "calling_function",
     "canonical_dtype",
     "check_codes",
     "checkify_kind",
@@ -300,11 +301,21 @@ def prints(effects: Iterable[object]) -> bool:
     return any(isinstance(effect, (_debugging.DebugEffect, _debugging.OrderedDebugEffect)) for effect in effects)
 
 
-def user_frame(source_info: _source_info.SourceInfo) -> str | None:
-    """The user's line behind an equation, as "file:line (function)"; None where there is none."""
+def _frames(source_info: _source_info.SourceInfo) -> Iterator[_source_info.Frame]:
+    """The frames behind an equation that are neither JAX's nor ours, the innermost first."""
     raw = source_info.traceback.raw_frames() if source_info.traceback else ((), ())
     inside = itertools.takewhile(lambda frame: frame.file_name != _EXPORT, map(_source_info.raw_frame_to_frame, *raw))
-    return user_line((f.file_name, f.start_line, f.function_name) for f in inside if is_user_file(f.file_name))
+    return (frame for frame in inside if is_user_file(frame.file_name))
+
+
+def user_frame(source_info: _source_info.SourceInfo) -> str | None:
+    """The user's line behind an equation, as "file:line (function)"; None where there is none."""
+    return user_line((f.file_name, f.start_line, f.function_name) for f in _frames(source_info))
+
+
+def calling_function(source_info: _source_info.SourceInfo) -> str | None:
+    """The qualified name of the innermost function outside of JAX that an equation stands in; None where there is none."""
+    return next((frame.function_name for frame in _frames(source_info)), None)
 
 
 #: Stands for the user's line where there is none.

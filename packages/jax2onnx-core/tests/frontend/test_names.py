@@ -188,3 +188,26 @@ def test_a_single_argument_among_any_number_is_x():
         "args_0",
         "x",
     ]
+
+
+class Table:
+    def __call__(self, x):
+        return x + np.sin(np.arange(2048.0, dtype=np.float32))
+
+
+def windowed(x):
+    return x * np.hanning(2048).astype(np.float32)
+
+
+def test_a_large_constant_is_called_after_the_function_that_reads_it():
+    program = to_onnx(lambda x: jax.jit(windowed)(Table()(x)) - np.arange(2048.0, dtype=np.float32), [(2048,)])
+    assert set(program.model.graph.initializers) == {
+        "const.Table",
+        "const.windowed",
+        "const.test_a_large_constant_is_called_after_the_function_that_reads_it",
+    }
+
+
+def test_a_small_constant_is_shared_by_those_that_read_it():
+    program = to_onnx(lambda x: (x + np.float32(np.ones(8) / 3)) * np.float32(np.ones(8) / 3), [(8,)])
+    assert list(program.model.graph.initializers) == ["const"]

@@ -29,8 +29,8 @@ from jax2onnx_core import Dim
 from jax2onnx_core.jax_types import Equation, Jaxpr, Primitive, PyTree
 from jax2onnx_core.jaxprs import Dims, bind_primitive
 
-# What is traced there is traced for the line of the user that asks for a size.
-_source_info.register_exclusion(os.path.join(os.path.dirname(__file__), "sizes"))
+# What is traced here is traced for the line of the user behind it.
+_source_info.register_exclusion(os.path.dirname(__file__))
 
 __all__ = [
     "DIGAMMA_AT_ZERO",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -39,7 +39,7 @@ class ConstantPool:
             value = self._small[key] = self._new(np.array(array), name)
         return value
 
-    def weight(self, array: Array, name: str | None) -> ir.Value:
+    def weight(self, array: Array, name: str | None, other_name: Callable[[], str]) -> ir.Value:
         """The value of a weight: a small one with a name keeps it, though another may be equal; large ones, and
         those without a name, are stored once.
         """
@@ -47,7 +47,7 @@ class ConstantPool:
             return self.constant(array)
         if name is not None and array.nbytes <= _LARGE:
             return self._new(array, name)
-        return self._stored_once(array, name or "const")
+        return self._stored_once(array, name or other_name())
 
     def tensor(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
         """The value of a tensor whose numbers are not at hand to be compared."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -81,8 +81,9 @@ class Engine:
         """Lower a jaxpr (closed, or open without constants) into `scope`; the values of its outputs."""
         inner, consts = open_jaxpr(_compat.without_references(jaxpr))
         env: dict[Any, Value] = {}
+        readers = functools.cache(lambda: _first_readers(inner))
         for var, const in zip(inner.constvars, consts, strict=True):
-            env[var] = self.state.weight(const)
+            env[var] = self.state.weight(const, functools.partial(_constant_name, readers, var))
         if len(inner.invars) != len(operands):
             raise RuleError(f"A jaxpr with {len(inner.invars)} inputs was given {len(operands)} operands.")
         env.update(zip(inner.invars, operands, strict=True))
@@ -201,6 +202,19 @@ class Engine:
             ctx, operands, (inputs, results), lambda scope, values, origin: self.lower_jaxpr(scope, jaxpr, values, origin),
             name=name, domain=domain, fingerprint=jaxpr_fingerprint(jaxpr),
         )  # fmt: skip
+
+
+def _first_readers(jaxpr: Jaxpr) -> Mapping[Atom, Equation]:
+    """Variable → the first equation that reads it."""
+    return {atom: eqn for eqn in reversed(jaxpr.eqns) for atom in eqn.invars if not is_literal(atom)}
+
+
+def _constant_name(readers: Callable[[], Mapping[Atom, Equation]], var: Atom) -> str:
+    """`const`, and the function that reads the constant: that of a library where it has a table."""
+    eqn = readers().get(var)
+    function = None if eqn is None else _compat.calling_function(eqn.source_info)
+    parts = (function or "").split(".")
+    return ".".join(["const", *(part for part in parts if part.isidentifier() and not part.startswith("__"))])
 
 
 def _operation(eqn: Equation, operands: Sequence[Value]) -> tuple[Operation, Sequence[Any]]:

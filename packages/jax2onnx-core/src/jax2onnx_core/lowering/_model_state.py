@@ -119,13 +119,18 @@ class ModelState:
         """The value of a tensor whose numbers are not at hand."""
         return self._pool.tensor(tensor, name)
 
-    def weight(self, array: Any) -> Value:
-        """The value of an array that the traced function closed over, or of an absent weight; one array is one value."""
+    def weight(self, array: Any, other_name: Callable[[], str] = lambda: "const") -> Value:
+        """The value of an array that the traced function closed over, or of an absent weight; one array is one value.
+
+        Args:
+          array: the array, or what stands for it.
+          other_name: the name of a constant that is no weight.
+        """
         value = self._weights.get(id(array))
         if value is None:
             name, tensor = self._weight_names.get(array_identity(array)), self._physical(array)
             if isinstance(tensor, np.ndarray):
-                value = self._pool.weight(tensor, name)
+                value = self._pool.weight(tensor, name, other_name)
             else:
                 name = name or tensor.name
                 value = self.tensor(tensor, name or "const")
