@@ -176,19 +176,19 @@ def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runti
     return "equal with its target" if own == "equal" else f"{found}; with its target {own}".removeprefix("; ")
 
 
-def run_cases(runtime: Runtime, names: Sequence[str], workers: int) -> list[Entry]:
+def run_cases(runtime: Runtime, names: Sequence[str], workers: int, *, fresh: bool) -> list[Entry]:
     """Run the cases in a runtime, but those whose results its file has.
 
     Args:
       runtime: the runtime.
       names: the names of the cases.
       workers: the number of processes.
+      fresh: whether earlier results are forgotten.
 
     Returns:
       The result of each case.
     """
-    file = results_file(runtime.target)
-    known = run(names, functools.partial(worker, runtime), file, workers)
+    known = run(names, functools.partial(worker, runtime), results_file(runtime.target), workers, fresh=fresh)
     return [known[name] for name in names]
 
 
@@ -329,9 +329,7 @@ def accelerate(options: argparse.Namespace) -> None:
     """Give the cases to the software of an accelerator, and write its part of the page; an error where some fail for no known reason."""
     target, _, python = options.accelerator.partition("=")
     runtime = Runtime(target, python)
-    if options.fresh:
-        results_file(target).unlink(missing_ok=True)
-    entries = run_cases(runtime, list(variants_of(runtime))[:: options.every], options.workers)
+    entries = run_cases(runtime, list(variants_of(runtime))[:: options.every], options.workers, fresh=options.fresh)
     write_part(DEVICES, target, case_rows({target: entries}))
     failed = [e for e in entries if e["status"] in ("wrong", "not run") and e["reason"] is None]
     if failed:
@@ -387,9 +385,7 @@ def main() -> None:
         return
     names = list(target_cases.variants())[:: options.every]
     own = [runtime for runtime in runtimes.values() if runtime.target != "onnxruntime" and runtime.provider != "webgpu"]
-    for runtime in own if options.fresh else []:
-        results_file(runtime.target).unlink(missing_ok=True)
-    results = {runtime.target: run_cases(runtime, names, options.workers) for runtime in own}
+    results = {runtime.target: run_cases(runtime, names, options.workers, fresh=options.fresh) for runtime in own}
     write_part(PAGE, "cases", case_rows(results))
     if wrong := unexplained(results):
         sys.exit("\n".join(wrong))

@@ -466,6 +466,21 @@ def test_an_epoch_that_was_begun_ends(training, examples):
     assert [float(first), *epoch.losses] == whole.losses
 
 
+def test_metrics_that_are_no_number_have_no_mean():
+    def loss(params: Any, x: jax.Array) -> Any:
+        y = x @ params
+        return (y**2).mean(), {
+            "rows": y.sum(1),
+            "all": {"sum": y.sum()},
+            "half": y.mean().astype(jnp.bfloat16),
+            "is": y.sum() > 0,
+        }
+
+    several = to_training(jnp.ones((4, 3)), loss, optax.sgd(0.1), [(2, 4)])
+    (epoch,) = train(several.session(), {"x": np.ones((4, 4), np.float32)}, batch_size=2, epochs=1)
+    assert epoch.means.keys() == {"loss", "half", "is"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

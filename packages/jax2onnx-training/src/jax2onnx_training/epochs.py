@@ -72,7 +72,8 @@ def train(
         results = [session.step_on({name: array[batch] for name, array in examples.items()}) for batch in rows]
         if checkpoint is not None:
             session.save(checkpoint)
-        means = {name: float(np.mean([r[name] for r in results])) for name, x in results[0].items() if np.ndim(x) == 0}
+        numbers = [name for name, x in results[0].items() if isinstance(x, np.ndarray | np.generic) and x.ndim == 0]
+        means = {name: float(np.mean([float(result[name]) for result in results])) for name in numbers}
         yield Epoch(number + 1, [float(result[LOSS]) for result in results], means)
 
 
