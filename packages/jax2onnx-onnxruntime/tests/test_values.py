@@ -216,6 +216,15 @@ def test_float_functions(dtype):
     assert_same(run("y = ReduceMean<keepdims=0>(a, x)", {"a": a, "x": axes}, dtype), x.mean(1).astype(dtype), ulps=4)
 
 
+@pytest.mark.parametrize("dtype", ALL, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(("axes", "expected"), [("", [2, 3]), ("<start=1>", [3]), ("<start=-2,end=1>", [2])])
+def test_the_shape_of_an_input(dtype, axes, expected):
+    a = np.zeros((2, 3), dtype)
+    text = f"g ({ir.DataType.from_numpy(a.dtype).name.lower()}[M,N] a) => (int64[K] y) {{ y = Shape{axes}(a) }}"
+    model = ir.from_onnx_text(f'<ir_version: 10, opset_import: ["" : 23]> {text}')
+    np.testing.assert_array_equal(load(LegalisePass()(model).model)({"a": a})[0], expected)
+
+
 @pytest.mark.parametrize("dtype", [*NUMBERS, *BOOL, *FLOAT8], ids=lambda d: np.dtype(d).name)
 def test_nonzero(dtype):
     a = np.array([0, 1, 0, 1, 1]).astype(dtype)

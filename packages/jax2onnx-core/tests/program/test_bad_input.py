@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
@@ -238,6 +239,32 @@ def test_a_loop_over_a_symbol(fn):
         errors.UndecidedDimensionError, match=r"needs the number behind.*test_bad_input.py.*specialize="
     ):
         to_onnx(fn, [("T", 3)])
+
+
+@pytest.mark.parametrize(
+    ("fn", "advice"),
+    [
+        (lambda x: x * x.shape[0] ** -0.5, r"jax\.numpy\.sqrt"),
+        (lambda x: x * math.sqrt(x.shape[0]), r"jax\.numpy\.sqrt"),
+        (lambda x: x * np.log2(x.shape[0]), r"jax\.numpy\.sqrt"),
+        (lambda x: x * float(x.shape[0]), r"jax\.numpy\.sqrt"),
+        (lambda x: x * (x.shape[0] >> 1), r"jax\.numpy\.sqrt"),
+        (lambda x: x * round(x.shape[0]), r"jax\.numpy\.sqrt"),
+        (lambda x: x + np.zeros(x.shape[0]), "specialize="),
+        (lambda x: x * [1, 2, 3][x.shape[0]], "specialize="),
+        (lambda x: jax.random.permutation(jax.random.key(0), x), "specialize="),
+    ],
+)
+def test_a_symbol_in_place_of_a_number(fn, advice):
+    with pytest.raises(errors.UndecidedDimensionError, match=rf"needs the number behind.*test_bad_input\.py.*{advice}"):
+        to_onnx(fn, [("T",)])
+
+
+def test_parts_of_a_symbolic_size():
+    with pytest.raises(ValueError, match="equal division") as raised:
+        to_onnx(lambda x: jnp.split(x, 2), [("T", 3)])
+    assert any("constraints=('mod(T, 2) == 0',)" in note for note in raised.value.__notes__)
+    assert to_onnx(lambda x: jnp.split(x, 2), [("T", 3)], constraints=["mod(T, 2) == 0"])
 
 
 @pytest.mark.parametrize(

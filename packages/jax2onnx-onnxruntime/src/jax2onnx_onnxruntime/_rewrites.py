@@ -1,8 +1,9 @@
-"""Operators whose integer kernels are wrong for some numbers, written with operators whose kernels are right.
+"""Operators whose integer kernels are wrong or missing, written with operators whose kernels are right.
 
 ONNX Runtime compares 64-bit integers by halves in its vectorised Max, Min, Clip, Sign, ReduceMax and ReduceMin
 (wrong where the upper halves are equal and the lower ones differ in their sign bit), and sums integers in
-float64, saturating at the end (ReduceSum). Numbers that fit the kernels' limits stay with them.
+float64, saturating at the end (ReduceSum). Numbers that fit the kernels' limits stay with them. Its optimiser reads the shape
+of the first value that has the same one, though there may be no kernel for the type of that value.
 """
 
 from __future__ import annotations
@@ -93,6 +94,21 @@ def _sum(b: GraphBuilder, node: ir.Node, dtype: ir.DataType) -> ir.Value:
     return b.cast(b.op("Add", shifted, total(lower)), dtype.numpy())
 
 
+def _shape(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value:
+    """The shape of the bytes of 4-bit numbers, with an axis more, so that no 4-bit value has the same one."""
+    (x,) = given_operands(node)
+    column = b.op("Unsqueeze", b.cast(x, np.int8), b.constant([0], np.int64))
+    start, dims = _moved(node.attributes.get_int("start", 0)), b.dims(node.outputs[0])
+    if "end" not in node.attributes:
+        return b.op("Shape", column, start=start, dims=dims)
+    return b.op("Shape", column, start=start, end=_moved(node.attributes.get_int("end", 0)), dims=dims)
+
+
+def _moved(axis: int) -> int:
+    """The position of an axis behind one more; those that are counted from the end stay."""
+    return axis if axis < 0 else axis + 1
+
+
 #: Operators, what writes them with others, and for which element types.
 REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "Max": (_extreme(larger=True), (T.INT64,)),
@@ -103,4 +119,5 @@ REWRITES: Mapping[str, tuple[Rewrite, Sequence[ir.DataType]]] = {
     "ReduceMin": (reduced_extreme("ArgMin"), (T.INT64, T.UINT64)),
     "ReduceSum": (_sum, _INTEGERS),
     "ReduceProd": (accumulated("mul"), _INTEGERS),
+    "Shape": (_shape, (T.INT4, T.UINT4)),
 }

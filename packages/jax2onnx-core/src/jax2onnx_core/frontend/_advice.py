@@ -37,6 +37,7 @@ _MISTAKEN_INPUTS = dict.fromkeys(
 }  # fmt: skip
 
 _MEETING = re.compile("broadcasting|same shape|incompatible")
+_REMAINDER = re.compile(r"not result in an equal division: rest is (.+)")
 _DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -90,6 +91,9 @@ def _on_sizes(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     if advice := advice_on_sizes(error, inputs.symbols):
         yield advice
         return
+    if remainder := _REMAINDER.search(text):
+        label, _ = inputs.symbols.shown(remainder[1])
+        yield f"Say that the parts are equal: constraints=('{label} == 0',). It is at {line}"
     if multiples := multiples_that_agree(text):
         yield (
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "

@@ -109,12 +109,11 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, (shapes, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
-        except (_compat_dims.inconclusive_dimension_error, TypeError, AttributeError) as error:
-            if not is_about_a_symbol(error):
-                advise(error, inputs, adapted.place)
-                raise
-            raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
-        except ValueError as error:
+        except (
+            _compat_dims.inconclusive_dimension_error, TypeError, ValueError, AttributeError, NotImplementedError,
+        ) as error:  # fmt: skip
+            if is_about_a_symbol(error):
+                raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
             advise(error, inputs, adapted.place)
             raise
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)

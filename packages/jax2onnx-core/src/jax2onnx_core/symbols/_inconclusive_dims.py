@@ -16,7 +16,15 @@ __all__ = ["is_about_a_symbol", "place_of", "undecided"]
 _QUOTED = re.compile(r"'([^']+)'")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>) '(.+)' is inconclusive")
-_DIMENSION = "'_DimExpr' object"  # how Python calls a dimension that it wants to be an int
+# How Python, NumPy and JAX call a dimension that they want to be a number.
+_SUBJECT, _OBJECT = re.compile(r"^'_DimExpr' object"), re.compile(r"'?_DimExpr'?( object)?")
+_WANTED = re.compile(
+    "_DimExpr|^Symbolic dimension cannot|symbolic number of|[Ss]hape polymorphism|expected a sequence of integers .* got '"
+)
+_ARITHMETIC = re.compile("real number|ufunc|powers|argument must be|operand type|__round__")
+_IN_THE_MODEL = (
+    " Or let the model compute with it: functions of jax.numpy take a size as it is, jax.numpy.sqrt(x.shape[0])."
+)
 _OPERATORS = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
 _STRICT = {">": " + 1", "<": " - 1"}
 _LARGEST = 1 << 20  # no larger size of a symbol is proposed
@@ -24,7 +32,7 @@ _LARGEST = 1 << 20  # no larger size of a symbol is proposed
 
 def is_about_a_symbol(error: Exception) -> bool:
     """Whether JAX's or Python's `error` says that a symbolic dimension is no number."""
-    return isinstance(error, _compat_dims.inconclusive_dimension_error) or _DIMENSION in str(error)
+    return isinstance(error, _compat_dims.inconclusive_dimension_error) or _WANTED.search(str(error)) is not None
 
 
 def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimensionError:
@@ -36,7 +44,8 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
         found.update(names)
         return f"'{label}'"
 
-    text = str(error).partition("\n")[0].replace(_DIMENSION, "A symbolic dimension")
+    text = _SUBJECT.sub("A symbolic dimension", str(error).partition("\n")[0])
+    text = _OBJECT.sub("a symbolic dimension", text)
     shown = _QUOTED.sub(show, text)
     if not found:
         found.update(symbols.known.intersection(_WORD.findall(text)) or symbols.known)
@@ -47,6 +56,8 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
     advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
     if constraint is not None:
         advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
+    if _ARITHMETIC.search(text):
+        advice += _IN_THE_MODEL
     if symbols.from_data and found == symbols.known:  # the text does not say which it is
         (other, *_) = symbols.from_data.values()
         advice += (

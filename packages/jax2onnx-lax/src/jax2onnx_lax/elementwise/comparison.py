@@ -9,7 +9,7 @@ from jax import Array, lax
 from jax2onnx_core import Context, Rules, Value
 
 from jax2onnx_lax._numerics import sign_bit
-from jax2onnx_lax.dtypes import is_bool
+from jax2onnx_lax.dtypes import is_bool, is_float
 
 __all__ = ["rules"]
 
@@ -60,12 +60,16 @@ def compare_keys(ctx: Context, x: Value, y: Value) -> Value:
 @rules.decompose("eq_to")
 def total_equal(x: Array, y: Array) -> Array:
     """Equality in the total order: -0.0 and 0.0 differ, NaN equals NaN whatever its sign and payload."""
+    if not is_float(x.dtype):
+        return lax.eq(x, y)
     return (lax.ne(x, x) & lax.ne(y, y)) | ((x == y) & (sign_bit(x) == sign_bit(y)))
 
 
 @rules.decompose("lt_to")
 def total_less(x: Array, y: Array) -> Array:
     """`x < y` in the total order: -0.0 before 0.0, NaN last."""
+    if not is_float(x.dtype):
+        return lax.lt(x, y)
     zeros = (x == 0) & (y == 0) & sign_bit(x) & ~sign_bit(y)
     return (x < y) | zeros | (lax.eq(x, x) & lax.ne(y, y))
 
@@ -73,4 +77,6 @@ def total_less(x: Array, y: Array) -> Array:
 @rules.decompose("le_to")
 def total_less_or_equal(x: Array, y: Array) -> Array:
     """`x <= y` in the total order: -0.0 before 0.0, NaN last."""
+    if not is_float(x.dtype):
+        return lax.le(x, y)
     return total_less(x, y) | total_equal(x, y)

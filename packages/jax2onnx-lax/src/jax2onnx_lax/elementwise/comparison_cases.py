@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import Array, lax, random
 from jax2onnx_core import Case
@@ -60,6 +61,8 @@ cases = [
     Case("eq_to", lax.eq_to_p.bind, [_X, _X], covers=("eq_to",), values="special", expect=at_most(20)),
     Case("lt_to", lax.lt_to_p.bind, [_X, _X], covers=("lt_to",), values="special", expect=at_most(30)),
     Case("le_to", lax.le_to_p.bind, [_X, _X], covers=("le_to",), values="special", expect=at_most(30)),
+    _typed("le_to_of_integers", lax.le_to_p.bind, "le_to", [np.int32] * 2, "LessOrEqual"),
+    _typed("lt_to_of_4_bits", lax.lt_to_p.bind, "lt_to", [ml_dtypes.int4] * 2, "Cast -> Less", "Cast -> Less"),
     Case("lt_to_of_zeros", lambda x: lax.lt_to_p.bind(-jnp.abs(0 * x), jnp.abs(0 * x)), [_X], covers=("lt_to",),
          expect=at_most(30)),
 ]  # fmt: skip

@@ -157,7 +157,8 @@ def _amount_in_range(ctx: Context, amount: Value, bits: int) -> tuple[Value, Val
     kind = unsigned(ctx.dtype(amount))
     known = ctx.known(amount)
     if known is not None and ((known >= 0) & (known < bits)).all():
-        return ctx.constant(known.astype(kind)), None
+        # NumPy casts no scalar from one type of 4 bits to another.
+        return ctx.constant(known.astype(np.int64).astype(kind)), None
     amount = ctx.cast(amount, kind)
     beyond = ctx.op.GreaterOrEqual(amount, ctx.constant(bits, like=amount))
     return ctx.op.BitwiseAnd(amount, ctx.constant(bits - 1, like=amount)), beyond
@@ -178,8 +179,8 @@ def shift_left(ctx: Context, x: Value, amount: Value) -> Value:
     amount = uniform(ctx, amount, x)
     dtype, known = ctx.dtype(x), ctx.known(amount)
     if is_signed(dtype) and known is not None and ((known >= 0) & (known < width(dtype))).all():
-        power = np.left_shift(np.ones_like(known, np.uint64), known.astype(np.uint64))
-        return ctx.op.Mul(x, ctx.constant(power.astype(unsigned(dtype)).astype(dtype)))
+        power = np.left_shift(np.ones_like(known, np.int64), known.astype(np.int64))
+        return ctx.op.Mul(x, ctx.constant(power.astype(dtype)))
     return ctx.cast(_shift(ctx, ctx.cast(x, unsigned(dtype)), amount, "LEFT"), dtype)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case
@@ -60,6 +61,9 @@ cases = [
     _case("modulus", lambda x, y: x % y, "rem", [np.int16, np.int16], at_most(30, Div=1)),
     _case("shift_left_by_3", _by_constant(lax.shift_left, 3), "shift_left", [np.uint32], "BitShift"),
     _case("shift_left_of_int32_by_3", _by_constant(lax.shift_left, 3), "shift_left", [np.int32], "Mul"),
+    _case("shift_left_of_4_bits", lambda x: x << jnp.ones((), x.dtype), "shift_left", [ml_dtypes.int4], at_most(6, Mul=1)),
+    _case("shift_right_of_4_bits", lambda x: x >> jnp.ones((), x.dtype), "shift_right_arithmetic", [ml_dtypes.int4],
+          at_most(20, BitShift=2, BitwiseXor=2)),
     _case("shift_left_by_width", _by_constant(lax.shift_left, 32), "shift_left", [np.int32],
           ["Cast -> BitShift -> Where -> Cast", "BitwiseAnd -> BitShift"]),
     _case("shift_right_by_9", _by_constant(lax.shift_right_logical, 9), "shift_right_logical", [np.uint32], "BitShift"),

@@ -75,7 +75,7 @@ cases = [
         expect="ReduceMax -> Clip -> Sub -> Exp -> ReduceSum -> Log -> Add -> Squeeze",
     ),
     Case("logsumexp_of_half", functools.partial(jax.nn.logsumexp, axis=1), [(("B", 5), "float16")],
-         expect=at_most(20, ReduceMax=1, ReduceSum=2), declines="ReduceLogSumExp can lose a NaN"),
+         expect=at_most(21, ReduceMax=1, ReduceSum=2), declines="ReduceLogSumExp can lose a NaN"),
     Case("logsumexp_of_what_may_be_empty", lambda x: jax.nn.logsumexp(x[1:], axis=0), [("N", 3)],
          expect="Slice -> ReduceMax -> Clip -> Sub -> Exp -> ReduceSum -> Log -> Add -> Squeeze"),
     Case("logsumexp_keeping_axes", functools.partial(jax.nn.logsumexp, axis=(0, 2), keepdims=True), _X,
