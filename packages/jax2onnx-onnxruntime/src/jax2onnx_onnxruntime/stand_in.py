@@ -75,6 +75,7 @@ class OrtStandIn(OrtRuntime):
 
 
 def _adapted(model: ir.Model | Path) -> ir.Model:
+    from jax2onnx_graph.passes import make_names_unique
     from jax2onnx_graph.saving.reading import read_model
 
     from jax2onnx_onnxruntime.target import OnnxRuntime
@@ -83,4 +84,5 @@ def _adapted(model: ir.Model | Path) -> ir.Model:
     target = OnnxRuntime().installed()
     for factory in target.passes():
         factory(target)(copy)
+    make_names_unique(copy)
     return copy

@@ -9,6 +9,7 @@ from jax2onnx_core import OnnxProgram
 from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_graph.errors import ConversionError, OptionError, TargetError
 from jax2onnx_graph.limitations import Limitation
+from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import find_target, standard_target
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 
@@ -46,6 +47,7 @@ def loaded(program: OnnxProgram) -> LoadedModel:
     model = program.model.clone()
     for factory in default.passes():
         factory(default)(model)
+    make_names_unique(model)
     return runtime_of(None).load(model)
 
 

@@ -8,7 +8,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.metadata import note_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 
-__all__ = ["Write", "is_read", "open_graph", "put_if", "write_results"]
+__all__ = ["Write", "open_graph", "put_if", "write_results"]
 
 #: Writes the results of a graph, by a builder at its end and its editor.
 Write = Callable[[InsertionPoint, GraphEditor], Sequence[ir.Value]]
@@ -27,7 +27,7 @@ def put_if(
       runs_where: the value of the condition for which the operator runs.
       mended: what is noted of the copy of the operator in its branch, see `note_mended`.
     """
-    name, read = node.name or node.op_type, [i for i, value in enumerate(node.outputs) if is_read(value)]
+    name, read = node.name or node.op_type, [i for i, value in enumerate(node.outputs) if _is_read(value)]
     outputs = [_like(node.outputs[i]) for i in read]
     branches = _operator_body(editor, node, read, mended), open_graph(editor.node_name(f"{name}_other"), (), outputs)
     names = ("then_branch", "else_branch") if runs_where else ("else_branch", "then_branch")
@@ -47,7 +47,7 @@ def put_if(
     editor.discard(node)
 
 
-def is_read(value: ir.Value) -> bool:
+def _is_read(value: ir.Value) -> bool:
     """Whether a value is read or given as a result."""
     return bool(value.uses()) or value.is_graph_output()
 
