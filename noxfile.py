@@ -175,7 +175,7 @@ def tests_of(session: nox.Session, name: str) -> str:
 
 SUITE = ["--pyargs", "jax2onnx_testing.suite"]
 # Of each test so many parameters, all in `unit`; see `pytest.mark.sampled`.
-QUICK = ["--jax2onnx-quick", "-o", "jax2onnx_sampled=4"]
+QUICK = ["--jax2onnx-quick", "-o", "jax2onnx_sampled=3"]
 
 
 def quick() -> list[str]:

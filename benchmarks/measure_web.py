@@ -156,7 +156,7 @@ def measure_operator(
 
     def form(opset: int, schema: onnx.defs.OpSchema) -> int:
         # What the runtime expands into others needs these at the same opset.
-        return opset if schema.has_function else schema.since_version  # type: ignore[attr-defined,no-any-return]  # ONNX's stubs lack it
+        return opset if schema.has_function else schema.since_version  # type: ignore[attr-defined]  # ONNX's stubs lack it
 
     return calls.measure_operator(name, works, dtypes, highest=newest_opset(), form=form)
 

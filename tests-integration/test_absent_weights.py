@@ -63,7 +63,7 @@ def test_a_recurrent_layer_of_several_weights() -> None:
     graph, state = nnx.split(whole)
     weights = {".".join(map(str, path)): leaf.get_value() for path, leaf in nnx.to_flat_state(state)}
     program = to_onnx(nnx.merge(graph, types(state)), [("B", "T", 3)])
-    assert "LSTM" in [node.op_type for node in program.model.graph]
+    assert "LSTM" in [node.op_type for node in program.model.graph.all_nodes()]
     program.with_weights({name: weights[name] for name in program.weights}).verify()
 
 

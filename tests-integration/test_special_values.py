@@ -119,9 +119,6 @@ DIFFERENCES = {
     "cholesky": (lambda x: jnp.linalg.cholesky(x)[0, 0], [numbers([[4, 0], [0, NAN]])], 2, NAN),
     "attention": (attention(0, -1e9), [ROW, HIDDEN_NAN, ROW, SEEN], None, NAN),
     "fft": (lambda x: jnp.fft.irfft(lax.complex(jnp.zeros(3), x), 4)[0], [numbers([0, INF, 0])], 0, NAN),
-    "Infinities in recurrent operators": (
-        lambda x: nnx.RNN(nnx.OptimizedLSTMCell(2, 1, rngs=nnx.Rngs(0)))(x)[0, 0], [numbers([[[INF, -INF]]])], [NAN], None,
-    ),
     "Masks that are inputs": (
         lambda x, bias: jax.nn.dot_product_attention(x, x, x, bias=bias)[0, 1, 0, 0], [ROW, LOWEST], ROW[0, :, 0, 0].mean(), 0,
     ),

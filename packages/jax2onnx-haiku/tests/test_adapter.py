@@ -106,7 +106,7 @@ def test_states_of_layers_beside_a_recurrent_one_do_not_leak():
     transformed = hk.transform_with_state(f)
     params, state = transformed.init(jax.random.key(0), jnp.ones((5, 2, 4)))
     program = to_onnx(functools.partial(transformed.apply, params, state, jax.random.key(1)), [("T", 2, 4)])
-    assert [node.op_type for node in program.model.graph].count("LSTM") == 1
+    assert [node.op_type for node in program.model.graph.all_nodes()].count("LSTM") == 1
     program.verify()
 
 

@@ -121,7 +121,7 @@ def test_dropout_of_recurrent_layers_draws_nothing_at_inference():
     layer.build((None, None, 4))
     program = to_onnx(layer, [("B", "T", 4)])
     program.verify()
-    assert "LSTM" in {node.op_type for node in program.model.graph}
+    assert "LSTM" in {node.op_type for node in program.model.graph.all_nodes()}
 
 
 def test_losses_that_a_call_adds_are_dropped():

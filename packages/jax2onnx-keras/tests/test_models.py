@@ -62,7 +62,7 @@ MODELS = {
     residual: {"Conv": 6, "Relu": 4, "Add": 3, "MatMul": 1},
     vision: {"Conv": 1, "LayerNormalization": 2, "Attention": 1, "Gelu": 1, "MatMul": 7},
     decoder: {"LayerNormalization": 2, "RMSNormalization": 1, "Attention": 1, "Gelu": 1, "Gemm": 1, "MatMul": 6},
-    tagger: {"LSTM": 1, "Concat": 0, "MatMul": 1},
+    tagger: {"LSTM": 1, "Scan": 1, "If": 1, "MatMul": 1},
 }
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax2onnx_core import to_onnx
+from jax2onnx_core import Registry, Target, hookimpl, to_onnx
+from jax2onnx_runtime.runtimes import reference_runtime
 
 _TRANSFORMS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "fft": jnp.fft.fft,
@@ -63,3 +65,33 @@ def test_transforms_whose_roots_are_quarter_turns_multiply_exactly(length: int) 
 
     x = np.array([4, 2.0**31], np.complex64)
     np.testing.assert_array_equal(to_onnx(inverse, [x])(x), inverse(jnp.asarray(x)))
+
+
+class _WithoutDft(Target):
+    """A target that lacks DFT."""
+
+    name = "without_dft"
+
+    def supports(self, op_type: str, dtype: Any, opset: int) -> bool:
+        return op_type != "DFT" and super().supports(op_type, dtype, opset)
+
+
+class _Plugin:
+    JAX2ONNX_API = 1
+
+    @hookimpl
+    def jax2onnx_register(self, registry: Registry) -> None:
+        registry.target(_WithoutDft())
+
+
+@pytest.mark.parametrize(("name", "length"), [("fft_of_complex", 2050), ("ifft", 2053), ("rfft", 4410)])
+def test_long_transforms_without_the_operator_need_no_large_matrix(name: str, length: int) -> None:
+    fn = _TRANSFORMS[name]
+    model = to_onnx(fn, [(2, length)], target="without_dft", plugins=[_Plugin()]).model
+    constants = [value.const_value for value in model.graph.initializers.values()]
+    assert max(tensor.size for tensor in constants if tensor is not None) < 40 * length
+    x = np.random.default_rng(length).standard_normal((2, length)).astype(np.float32)
+    want = np.asarray(fn(jnp.asarray(x)))
+    (got,) = reference_runtime.load(model)({str(model.graph.inputs[0].name): x})
+    atol = 2e-6 * float(np.abs(want).max())
+    np.testing.assert_allclose(got, np.stack([want.real, want.imag], -1), rtol=1e-4, atol=atol)

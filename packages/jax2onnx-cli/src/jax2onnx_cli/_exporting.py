@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "outcome_text", "read_numbers",
-    "read_runs",
 ]  # fmt: skip
 
 _Callback = Callable[..., Result]

@@ -16,7 +16,7 @@ from jax2onnx_haiku._layer import parameters
 if TYPE_CHECKING:
     import haiku as hk
 
-__all__ = ["composites", "normalised_groups"]
+__all__ = ["composites"]
 
 composites = Composites()
 

@@ -4,7 +4,8 @@ Complex arrays are in their physical form here: float `[..., 2]`. Where the targ
 transform is a product with the DFT matrix, which also takes less time. A long one is a DFT if its length is a power of two, of which kernels
 make least mistakes, and else Bluestein's convolution on powers of two (L. I. Bluestein, "A linear filtering approach to the
 computation of discrete Fourier transform", IEEE Transactions on Audio and Electroacoustics 18, 1970). For a symbolic
-length the model computes the matrix.
+length the model computes the matrix. A target without DFT gets a matrix too, and for a long axis transforms of the factors of its length
+(J. W. Cooley, J. W. Tukey, "An algorithm for the machine calculation of complex Fourier series", Mathematics of Computation 19, 1965).
 
 Angles are reduced exactly in integers, and the roots of unity at quarter turns have parts that are exactly 0: the first
 and the last coefficient of a real array are real in JAX.
@@ -12,6 +13,7 @@ and the last coefficient of a real array are real in JAX.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
@@ -31,6 +33,8 @@ Method = Callable[[Context, Value, Dim, bool], Value]
 # The most numbers of a DFT matrix in the file: 4n² for complex arrays, about n² for real ones. On one core Bluestein's convolution took
 # 14 to 30 times as long (n from 129 to 1,000), and the DFT of a power of two 1.1 to 4 times.
 _LARGEST_MATRIX, _LARGEST_OF_POWER_OF_TWO = 2**20, 2**18
+# The same for a target without DFT: 64 MB of float32.
+_LARGEST_WITHOUT_DFT = 2**24
 _COMPLEX, _REAL = 4, 1
 
 
@@ -74,15 +78,26 @@ def _method(ctx: Context, x: Value, length: Dim) -> Method:
     """The way to transform an axis of this length without ONNX's DFT of that length."""
     if not isinstance(length, int):
         return _by_model_matrix
-    return _by_matrix if _is_product(length, ctx, x, _COMPLEX) else _by_chirp
+    if _is_product(length, ctx, x, _COMPLEX):
+        return _by_matrix
+    return _by_chirp if _has_dft(ctx, x) or _factor(length) == 1 else _by_factors
 
 
 def _is_product(length: Dim, ctx: Context, x: Value, parts: int) -> TypeGuard[int]:
-    """Whether the transform is a product with a constant matrix, of `parts` times n² numbers: a short one, or without DFT any."""
+    """Whether the transform is a product with a constant matrix, of `parts` times n² numbers."""
     if not isinstance(length, int) or _has_accurate_dft(ctx, x):
         return False
     most = _LARGEST_OF_POWER_OF_TWO if _is_power_of_two(length) else _LARGEST_MATRIX
-    return parts * length**2 <= most or not ctx.supports("DFT", ctx.dtype(x))
+    return parts * length**2 <= (most if _has_dft(ctx, x) else _LARGEST_WITHOUT_DFT)
+
+
+def _has_dft(ctx: Context, x: Value) -> bool:
+    return ctx.supports("DFT", ctx.dtype(x))
+
+
+def _factor(length: int) -> int:
+    """The largest factor of a length that is not above its root."""
+    return next(factor for factor in range(math.isqrt(length), 0, -1) if length % factor == 0)
 
 
 def _is_power_of_two(length: int) -> bool:
@@ -92,11 +107,11 @@ def _is_power_of_two(length: int) -> bool:
 def _is_operator(ctx: Context, x: Value, length: Dim, parts: int) -> bool:
     """Whether the transform is ONNX's DFT: where the target's is accurate, or of a long power of two."""
     is_long_power = isinstance(length, int) and _is_power_of_two(length) and not _is_product(length, ctx, x, parts)
-    return is_long_power or _has_accurate_dft(ctx, x)
+    return (is_long_power and _has_dft(ctx, x)) or _has_accurate_dft(ctx, x)
 
 
 def _has_accurate_dft(ctx: Context, x: Value) -> bool:
-    return ctx.supports("DFT", ctx.dtype(x)) and ctx.guarantees("DFT", ctx.dtype(x), "accurate")
+    return _has_dft(ctx, x) and ctx.guarantees("DFT", ctx.dtype(x), "accurate")
 
 
 def _dft(
@@ -220,19 +235,41 @@ def _by_chirp(ctx: Context, x: Value, length: Dim, inverse: bool) -> Value:
     axis, padded = len(batch), 1 << (2 * length - 2).bit_length()
     padded_dims = (*batch, padded, 2)
     chirp, spectrum = (_physical(ctx, z, x) for z in _chirp(length, padded, inverse))
-    turned = _dft(ctx, _times(ctx, x, chirp), axis, padded_dims, length=ctx.constant(np.int64(padded)))
-    product = _times(ctx, turned, spectrum)
-    convolved = _dft(ctx, product, axis, padded_dims, inverse=True)
+    turned = _times(ctx, x, chirp)
+    if _has_dft(ctx, x):
+        turned = _dft(ctx, turned, axis, padded_dims, length=ctx.constant(np.int64(padded)))
+        convolved = _dft(ctx, _times(ctx, turned, spectrum), axis, padded_dims, inverse=True)
+    else:
+        amounts = [*[0] * (2 * axis + 2), padded - length, 0]
+        filled = ctx.op.Pad(turned, ctx.ints(amounts), dims=padded_dims)
+        product = _times(ctx, _along(ctx, filled, axis, padded, inverse=False), spectrum)
+        convolved = _along(ctx, product, axis, padded, inverse=True)
     first = ctx.slice(convolved, [0], [length], [axis], dims=dims)
     result = _times(ctx, first, chirp)
     return ctx.op.Div(result, ctx.constant(length, like=x)) if inverse else result
 
 
+def _by_factors(ctx: Context, x: Value, length: Dim, inverse: bool) -> Value:
+    """Cooley and Tukey's algorithm along the last but one axis, of a length that is a product.
+
+    With n = a b, X[k + a l] = Σ (w[j k] Σ x[b i + j] v[i k]) u[j l]: transforms of lengths a and b, whose roots are v and u, with the
+    roots w of length n between them.
+    """
+    assert isinstance(length, int)
+    *batch, _, _ = dims = ctx.known_dims(x)
+    axis, factor = len(batch), _factor(length)
+    other = length // factor
+    inner = _along(ctx, ctx.reshape(x, (*batch, factor, other, 2)), axis, factor, inverse)
+    roots = _turned(np.outer(np.arange(factor), np.arange(other)), length, inverse)
+    outer = _along(ctx, _times(ctx, inner, _physical(ctx, roots, x)), axis + 1, other, inverse)
+    return ctx.reshape(ctx.transpose(outer, [*range(axis), axis + 1, axis, axis + 2]), dims)
+
+
 def _times(ctx: Context, x: Value, factor: Value) -> Value:
-    """The complex product x · re + (i x) · im, `factor` of shape [n, 2]."""
-    length = ctx.known_dims(factor)[0]
-    real = ctx.op.Gather(factor, ctx.ints([0]), axis=-1, dims=(length, 1))
-    imag = ctx.op.Gather(factor, ctx.ints([1]), axis=-1, dims=(length, 1))
+    """The complex product x · re + (i x) · im, `factor` of shape [..., 2]."""
+    dims = (*ctx.known_dims(factor)[:-1], 1)
+    real = ctx.op.Gather(factor, ctx.ints([0]), axis=-1, dims=dims)
+    imag = ctx.op.Gather(factor, ctx.ints([1]), axis=-1, dims=dims)
     swapped = ctx.op.Gather(x, ctx.ints([1, 0]), axis=-1, dims=ctx.dims(x))
     turned = ctx.op.Mul(swapped, ctx.op.Mul(imag, ctx.constant(np.array([-1, 1]), like=x)))
     return ctx.op.Add(ctx.op.Mul(x, real), turned)

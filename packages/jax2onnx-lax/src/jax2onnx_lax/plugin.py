@@ -9,7 +9,7 @@ from jax2onnx_core import Case, Composites, Registry, Rules, hookimpl
 
 from jax2onnx_lax.limitations import LIMITATIONS
 
-__all__ = ["JAX2ONNX_API", "LIMITATIONS", "ROOMS", "SUPPLIERS", "jax2onnx_register", "jax2onnx_testcases"]
+__all__ = ["JAX2ONNX_API", "LIMITATIONS", "jax2onnx_register", "jax2onnx_testcases"]
 
 JAX2ONNX_API = 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -72,6 +73,13 @@ def reset_twice(h: Any, x: Any) -> Any:
     return h, h
 
 
+def moving_gru(h: Any, x: Any) -> Any:
+    """The state moves towards the candidate: an infinite one is NaN after the step."""
+    z, r = jnp.split(jax.nn.sigmoid(x @ W[:, : 2 * H] + h @ R[:, : 2 * H]), 2, -1)
+    h = h + z * (jnp.tanh(x @ W[:, 2 * H :] + r * (h @ R[:, 2 * H :])) - h)
+    return h, h
+
+
 def coupled_lstm(state: Any, x: Any) -> Any:
     """An LSTM whose input gate is one minus its forget gate."""
     h, c = state
@@ -112,6 +120,7 @@ def simple(h: Any, x: Any) -> Any:
         (simple, 1, "RNN"),
         (lstm_collecting_cells, 2, "Scan"),
         (reset_twice, 1, "GRU"),
+        (moving_gru, 1, "GRU"),
         (coupled_lstm, 2, "LSTM"),
         (peephole_lstm, 2, "Scan"),
         (scaled_state, 1, "Scan"),
@@ -121,7 +130,7 @@ def test_cells(cell: Callable[..., Any], states: int, op_type: str, dims: tuple[
     def model(x: Any, *init: Any) -> Any:
         return jax.lax.scan(cell, init if states == 2 else init[0], x, reverse=reverse)
 
-    program = to_onnx(model, [(*dims, F), *[(dims[1], H)] * states])
+    program = to_onnx(model, [(*dims, F), *[(dims[1], H)] * states], assume=["finite"])
     operators = [node.op_type for node in program.model.graph]
     assert op_type in operators
     assert ("Scan" in operators) == (op_type == "Scan")
@@ -138,8 +147,8 @@ def test_first_state_of_zeros_is_not_passed_on() -> None:
 
 
 def _operators(function: Callable[..., Any], *dims: Any, **options: Any) -> list[str]:
-    """The operators of a verified program."""
-    program = to_onnx(function, [*dims], **options)
+    """The operators of a verified program of finite numbers, for which no operator has a branch beside it."""
+    program = to_onnx(function, [*dims], assume=["finite"], **options)
     program.verify()
     return [node.op_type for node in program.model.graph]
 
@@ -437,16 +446,39 @@ def test_weights_and_states_that_are_not_finite(place: str, number: float) -> No
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize(("cell", "states"), [(joined_lstm, 2), (late_gru, 1), (classic_gru, 1), (simple, 1)])
-def test_nan_in_given_values(cell: Callable[..., Any], states: int, place: int) -> None:
+@pytest.mark.parametrize(
+    ("cell", "states"),
+    [
+        (joined_lstm, 2),
+        (coupled_lstm, 2),
+        (late_gru, 1),
+        (classic_gru, 1),
+        (reset_twice, 1),
+        (moving_gru, 1),
+        (simple, 1),
+    ],
+)
+def test_given_values_that_are_not_finite(cell: Callable[..., Any], states: int, place: int, number: float) -> None:
     function = _scanned(cell, states)
     program = to_onnx(function, TWO[: 1 + states])
     arrays = [_rng.normal(size=(4, 3, F)), *_rng.normal(size=(2, 3, H))][: 1 + states]
     arrays = [array.astype(np.float32) for array in arrays]
-    arrays[place % len(arrays)][..., 1, 2] = np.nan
+    arrays[place % len(arrays)][..., 1, 2] = number
     for y, wanted in zip(jax.tree.leaves(program(*arrays)), jax.tree.leaves(function(*arrays)), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_a_loop_is_beside_a_cell_whose_sums_have_the_state_twice() -> None:
+    def from_zeros(x: Any) -> Any:
+        return jax.lax.scan(moving_gru, jnp.zeros((3, H)), x)
+
+    counts = [
+        collections.Counter(node.op_type for node in to_onnx(function, dims).model.graph.all_nodes())
+        for function, dims in ((_scanned(moving_gru), ONE), (from_zeros, [("T", 3, F)]))
+    ]
+    assert [(count["If"], count["GRU"], count["Scan"]) for count in counts] == [(2, 1, 2), (1, 1, 1)]
 
 
 class _Without(Target):

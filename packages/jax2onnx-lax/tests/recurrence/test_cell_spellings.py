@@ -190,7 +190,7 @@ def _weights(operator: str, dtype: Any = np.float32) -> list[jax.Array]:
 
 @pytest.mark.parametrize("spelling", spellings(36), ids=str)
 def test_the_operator_is_found(spelling: Spelling) -> None:
-    program = to_onnx(layer(spelling, _weights(spelling.operator)), [DIMS[spelling.layout]])
+    program = to_onnx(layer(spelling, _weights(spelling.operator)), [DIMS[spelling.layout]], assume=["finite"])
     operators = [node.op_type for node in program.model.graph]
     assert operators.count(spelling.operator) == 1
     assert not {"Scan", "Loop", "MatMul", "Gemm"} & set(operators)
@@ -200,7 +200,7 @@ def test_the_operator_is_found(spelling: Spelling) -> None:
 @pytest.mark.parametrize("spelling", spellings(36)[:6], ids=str)
 def test_sizes_that_are_alike(spelling: Spelling) -> None:
     dims = [F if isinstance(size, str) else size for size in DIMS[spelling.layout]]
-    program = to_onnx(layer(spelling, _weights(spelling.operator)), [tuple(dims)])
+    program = to_onnx(layer(spelling, _weights(spelling.operator)), [tuple(dims)], assume=["finite"])
     assert [node.op_type for node in program.model.graph].count(spelling.operator) == 1
     check_at_sizes(program)
 
@@ -240,7 +240,7 @@ def test_two_directions_are_one_operator(spelling: Spelling, backwards: str, ste
             return jnp.concatenate([forward(x), backward(x)], -1)
         return jnp.concatenate([_step(forward(x), spelling, -1), _step(backward(x), spelling, 0)], -1)
 
-    program = to_onnx(both, [DIMS[spelling.layout]])
+    program = to_onnx(both, [DIMS[spelling.layout]], assume=["finite"])
     operators = [node.op_type for node in program.model.graph]
     assert operators.count(spelling.operator) == 1
     assert not {"Scan", "Slice", "Gather", "Concat", "Split"} & set(operators)

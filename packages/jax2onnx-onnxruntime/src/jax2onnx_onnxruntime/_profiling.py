@@ -41,7 +41,7 @@ def node_times(model: ir.Model, feeds: Mapping[str, Array], runs: int) -> dict[s
 def _measured(model: ir.Model, feeds: Mapping[str, Array], runs: int) -> Iterator[tuple[int, str, float]]:
     """Each time that a kernel was run: the number of the run, the name of its node, and seconds."""
     with tempfile.TemporaryDirectory() as directory:
-        options = default_options(optimised=True)
+        options = default_options()
         options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(directory) / "profile")

@@ -28,11 +28,6 @@ _ATTENTION = Limitation(
     "Attention", "Attention of the version takes no mask that has heads.", operators=("Attention",), cases=("*masked_by_head*",),
     message="Attention",
 )  # fmt: skip
-_RECURRENT = Limitation(
-    "Infinities in recurrent operators", "LSTM, GRU and RNN are finite where infinite products cancel to NaN in a gate of JAX, GRU is for "
-    "any infinite first state, and their gates, which are never less than 1e-8, let through a part of states beyond 1e6.",
-    operators=("LSTM", "GRU", "RNN"), message="With infinities", values=("infinities",),
-)  # fmt: skip
 _HIDDEN_ROWS = Limitation(
     "Rows of attention that see no key", "Attention gives 0 where all keys are hidden by minus infinity; JAX gives NaN.",
     values=("hidden keys",),
@@ -65,7 +60,7 @@ _OF_KERNELS = {
 
 def limitations(version: str = NEWEST) -> Sequence[Limitation]:
     """Limitations of the kernels of a version: wrong results and refusals."""
-    return (*_OF_KERNELS.get(version, ()), _RECURRENT, _MASK_INPUTS, _WHERE)
+    return (*_OF_KERNELS.get(version, ()), _MASK_INPUTS, _WHERE)
 
 
 def limitations_of_running(version: str = NEWEST) -> Sequence[Limitation]:

@@ -50,13 +50,12 @@ _NATIVE = {
 """The types whose arrays ONNX Runtime's Python API takes and returns by itself."""
 
 
-def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",), optimised: bool = True) -> OrtModel:
+def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)) -> OrtModel:
     """Open a session on `source`; call the result with named arrays.
 
     Args:
       source: the model to run.
       providers: ONNX Runtime's execution providers, the preferred one first.
-      optimised: whether ONNX Runtime may rewrite the graph before it runs it.
 
     >>> import onnx_ir as ir
     >>> model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y) '
@@ -64,7 +63,7 @@ def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)
     >>> load(model)({"x": np.array([1.0, -2.0], np.float32)})
     [array([-1.,  2.], dtype=float32)]
     """
-    return OrtModel(source, providers, optimised=optimised)
+    return OrtModel(source, providers)
 
 
 class OrtModel:
@@ -74,10 +73,10 @@ class OrtModel:
     """
 
     def __init__(
-        self, source: Source, providers: Sequence[Any] = ("CPUExecutionProvider",), *, optimised: bool = True,
+        self, source: Source, providers: Sequence[Any] = ("CPUExecutionProvider",), *,
         options: ort.SessionOptions | None = None,
     ) -> None:  # fmt: skip
-        self.session = _open(source, providers, options or default_options(optimised=optimised))
+        self.session = _open(source, providers, options or default_options())
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
         optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
         self._types = {**self._inputs, **optional}
@@ -129,13 +128,10 @@ def ort_type_name(dtype: Dtype) -> str:
     return "tensor(" + element.name.lower() + ")"
 
 
-def default_options(*, optimised: bool) -> ort.SessionOptions:
-    """Options of a session that tells of errors only; `optimised` says whether it may rewrite the graph."""
-    runtime = onnxruntime()
-    options = runtime.SessionOptions()
+def default_options() -> ort.SessionOptions:
+    """Options of a session that tells of errors only."""
+    options = onnxruntime().SessionOptions()
     options.log_severity_level = 3
-    if not optimised:
-        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return options
 
 

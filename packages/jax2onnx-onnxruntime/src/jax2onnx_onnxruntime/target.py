@@ -105,10 +105,10 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: steps of recurrences that are not finite, repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
+        from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
         from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
-        from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
         from jax2onnx_graph.passes.structural.fold_flags import FoldFlags
 
         from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
@@ -125,8 +125,8 @@ class OnnxRuntime(Target):
         legalise = partial(LegalisePass, version=self._version)
         attention = (AttentionFormsPass, PartlyFilledPass, FoldFlags)
         return (
+            FiniteRecurrencesPass,
             *repairs,
-            RecurrentNanPass,
             FullyMaskedRowsPass,
             *attention,
             SelectionsPass,

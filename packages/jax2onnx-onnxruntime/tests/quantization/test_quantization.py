@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
+from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.traversal import walk
 from jax2onnx_onnxruntime.loading import load
 from jax2onnx_onnxruntime.runtime import OrtRuntime
@@ -157,6 +159,26 @@ def test_a_recurrent_layer_loads_and_runs(mode):
         assert computed_in(quantised, "LSTM") == ir.DataType.FLOAT
         weights = [value for value in quantised.graph.initializers.values() if value.const_value.size > 1]
         assert [value.dtype.bitwidth for value in weights] == [16, 16]
+
+
+@pytest.mark.parametrize(("direction", "count"), [("forward", 1), ("bidirectional", 2)])
+def test_an_lstm_beside_a_branch_of_its_steps_is_in_integers_once(direction, count):
+    body = f'a, b, c = LSTM<hidden_size = 8, direction = "{direction}">(x, w, r) y = Identity(b)'
+    weights = {"w": normal(count, 32, 16) / 4, "r": normal(count, 32, 8) / 3}
+    original = model(body, "float[T,N,16] x", f"float[{count},N,8] y", **weights)
+    guarded = FiniteRecurrencesPass(OnnxRuntime())(original.clone()).model
+    make_names_unique(guarded)
+    quantised = quantize(guarded, Quantization("dynamic_int8"))
+    assert operators(quantised)["DynamicQuantizeLSTM"] == 1
+    assert [node.op_type for node in quantised.graph] == ["ReduceSumSquare", "Less", "If", "Identity"]
+    large = [value for value in quantised.graph.initializers.values() if value.const_value.size > 100]
+    assert [value.dtype for value in large] == 2 * [ir.DataType.INT8]
+    x = normal(5, 2, 16)
+    assert snr(original, quantised, x=x) > 25
+    x[2, 1, 0] = np.nan  # the steps are computed, by the weights in integers
+    plain, steps = (load(made)({"x": x})[0] for made in (original, quantised))
+    np.testing.assert_array_equal(np.isnan(steps), [[[False] * 8, [True] * 8]] * count)
+    np.testing.assert_allclose(steps[:, 0], plain[:, 0], atol=0.03)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class OpenVino(Target):
 
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: repairs, integers, the form of loops and branches, and the refusal of operators without a right form."""
-        from jax2onnx_graph.legalise.recurrent_nan import RecurrentNanPass
+        from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
 
         from jax2onnx_openvino._branch_results import BranchResultsPass
         from jax2onnx_openvino._casts import CastsPass
@@ -66,7 +66,7 @@ class OpenVino(Target):
         from jax2onnx_openvino._unsigned import UnsignedPass
 
         return (
-            UnsignedPass, StableSortsPass, RepairsPass, RecurrentNanPass, LegalisePass, CastsPass, ClosedScansPass, BranchResultsPass,
+            UnsignedPass, StableSortsPass, FiniteRecurrencesPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, BranchResultsPass,
             RefusalsPass,
         )  # fmt: skip
 

@@ -34,7 +34,6 @@ class Comparison:
     """Result of comparing two arrays of one shape.
 
     Attributes:
-      is_close: whether all elements are equal within the tolerance; NaN equals NaN.
       largest: the largest finite absolute difference.
       scale: the size of an ordinary number.
       allowed: the absolute difference that is allowed of every element.
@@ -42,12 +41,16 @@ class Comparison:
       is_known: whether the comparison says something: a wanted number is finite, or there are no numbers.
     """
 
-    is_close: bool
     largest: float
     scale: float
     allowed: float
     detail: str
     is_known: bool
+
+    @property
+    def is_close(self) -> bool:
+        """Whether all elements are equal within the tolerance; NaN equals NaN."""
+        return not self.detail
 
 
 def compare(
@@ -78,10 +81,10 @@ def compare(
     largest = float(distance[np.isfinite(distance)].max(initial=0.0))
     is_known = bool(np.isfinite(exact).any()) or not exact.size
     if close.all():
-        return Comparison(True, largest, scale, allowed, "", is_known)
+        return Comparison(largest, scale, allowed, "", is_known)
     index = tuple(int(i) for i in np.argwhere(~close)[0])
     return Comparison(
-        False, largest, scale, allowed,
+        largest, scale, allowed,
         f"{int((~close).sum())} of {close.size} elements, largest difference {largest:.3g}; the first is at {index}: "
         f"{got[index]!r} instead of {want[index]!r}",
         is_known,
@@ -89,31 +92,16 @@ def compare(
 
 
 @dataclasses.dataclass(frozen=True)
-class OutputError:
+class OutputError(Comparison):
     """Difference between an output of a model and the expected array, in one run.
 
     Attributes:
       output: its name.
       where: the run: "B = 3".
-      largest: the largest finite absolute difference.
-      scale: the size of an ordinary number of the output.
-      allowed: the absolute difference that is allowed of every element.
-      detail: how many elements differ by more, and the first of them; empty if none does.
-      is_known: whether the comparison says something: a wanted number is finite, or there are no numbers.
     """
 
     output: str
     where: str
-    largest: float
-    scale: float
-    allowed: float
-    detail: str
-    is_known: bool
-
-    @property
-    def is_close(self) -> bool:
-        """Whether all elements are equal within the tolerance."""
-        return not self.detail
 
     def check(self) -> None:
         """Raise VerificationError if an element differs by more than the tolerance."""
@@ -144,7 +132,7 @@ def output_error(
     if want.shape != got.shape:
         raise VerificationError(f"Output {name!r} has shape {got.shape} instead of {want.shape}, at {where}.")
     found = compare(got, want, rtol=rtol, atol=atol, least=least)
-    return OutputError(name, where, found.largest, found.scale, found.allowed, found.detail, found.is_known)
+    return OutputError(**vars(found), output=name, where=where)
 
 
 def random_array(

@@ -26,7 +26,7 @@ from jax2onnx_graph.metadata import (
 from jax2onnx_graph.module_names import module_of
 from jax2onnx_graph.traversal import given_inputs, walk
 
-__all__ = ["Cut", "cuts_at", "cuts_below", "split_model"]
+__all__ = ["Cut", "split_model"]
 
 #: The number of the first node of a stage, in the order of the graph.
 Cut = int

@@ -21,7 +21,7 @@ from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_testing._transforms import NotApplicableError
 from jax2onnx_testing.errors import CheckFailedError
 
-__all__ = ["CALL_PATHS", "check_reached"]
+__all__ = ["check_reached"]
 
 
 def _module_alias(fn: Function) -> Function:

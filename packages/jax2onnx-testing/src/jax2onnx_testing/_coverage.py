@@ -30,7 +30,7 @@ def uncovered_operations(distribution: str, plugins: Plugins | None = None) -> l
     return sorted(declared - covered - registry.unsupported.keys())
 
 
-def duplicate_ids(distribution: str, plugins: Plugins | None = None) -> list[str]:
+def duplicate_ids(distribution: str) -> list[str]:
     """The ids that several cases of the distribution share."""
-    found = [f for f in find_cases([distribution], plugins) if not isinstance(f, BrokenPlugin)]
+    found = [f for f in find_cases([distribution]) if not isinstance(f, BrokenPlugin)]
     return sorted(name for name, count in collections.Counter(f.id for f in found).items() if count > 1)

@@ -14,7 +14,7 @@ import numpy as np
 from jax2onnx_core import to_onnx
 from jax2onnx_core.frontend.python_functions import function_behind
 from jax2onnx_core.jax_types import Function, PyTree
-from jax2onnx_core.plugins.discovery import Plugins, installed_plugins
+from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing.checks import assert_close, run_program
@@ -25,7 +25,7 @@ from jax2onnx_testing.targets import explain_failures, explain_refusals
 from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
-__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names", "patched_targets",
+__all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names",
            "transformations"]  # fmt: skip
 
 Arguments = Sequence[PyTree]
@@ -50,9 +50,9 @@ class Transformed:
         return f"{self.found.id}[{self.transform}]"
 
 
-def composite_names(plugins: Plugins | None = None) -> set[str]:
-    """The names of all composites that the plugins declare."""
-    return {spec.name for spec in (plugins or installed_plugins()).registry.composites}
+def composite_names() -> set[str]:
+    """The names of all composites that the installed plugins declare."""
+    return {spec.name for spec in installed_plugins().registry.composites}
 
 
 def transformations(

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from jax2onnx_graph.metadata import EXPORTER_KEY
 from jax2onnx_graph.weights.absent import AbsentTensor
 
-__all__ = ["INLINE_ELEMENTS", "graph_text"]
+__all__ = ["graph_text"]
 
 INLINE_ELEMENTS = 8
 """Constants of at most this many elements are written by value."""

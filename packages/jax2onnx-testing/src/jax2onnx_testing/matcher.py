@@ -12,7 +12,7 @@ import onnx_ir as ir
 from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_core.plugins.expectations import AttributeValue
 
-__all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text", "show_graph"]
+__all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text"]
 
 _ENUMERATED = 2000
 """The number of sequences of nodes that fit a path after which no further one is looked for."""

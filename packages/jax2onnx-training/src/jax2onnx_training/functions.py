@@ -55,7 +55,7 @@ class LossFunction:
 
         Args:
           parameters: the parameters.
-          variables: variables that are not as they were in the model, by name.
+          variables: the variables by name.
           key: a random key, if the function takes one.
           batch: inputs and labels.
         """
@@ -97,18 +97,19 @@ def step_of(
     import optax
 
     model, update = loss.model, optax.with_extra_args_support(optimizer).update
+    frozen = model.first_variables  # weights of the program are named after it
 
     def step(*args: PyTree) -> dict[str, PyTree]:
         held, batch = dict(zip(states, args, strict=False)), args[len(states) :]
         parameters, moments = model.parameters.tree(held[PARAMETERS]), state.tree(held.get(OPTIMIZER, {}))
-        variables, key = held.get(VARIABLES, {}), held.get(KEY)
+        variables, key = {**frozen, **held.get(VARIABLES, {})}, held.get(KEY)
         next_key, key = (None, None) if key is None else jax.random.split(key)
         differentiated = jax.value_and_grad(loss, has_aux=True)
         (value, (metrics, after)), gradients = differentiated(parameters, variables, key, batch)
         updates, moments = update(gradients, moments, parameters, value=value, grad=gradients)
         new = {
             PARAMETERS: model.parameters.named(optax.apply_updates(parameters, updates)), OPTIMIZER: state.named(moments),
-            VARIABLES: {name: after[name] for name in variables}, KEY: next_key, STEPS: held[STEPS] + 1,
+            VARIABLES: {name: after[name] for name in held.get(VARIABLES, {})}, KEY: next_key, STEPS: held[STEPS] + 1,
         }  # fmt: skip
         return {LOSS: value, **metrics, **{new_name(name): new[name] for name in states}}
 
@@ -144,11 +145,12 @@ def reading(fn: Function, model: TrainedModel, states: Sequence[str], names: Seq
       states: the names of the states that it takes.
       names: the names of what is in a batch.
     """
+    frozen = model.first_variables  # weights of the program are named after it
 
     def read(*args: PyTree) -> PyTree:
         held, batch = dict(zip(states, args, strict=False)), args[len(states) :]
         parameters = model.parameters.tree({**model.first_parameters, **held.get(PARAMETERS, {})})
-        return model.call(fn, parameters, held.get(VARIABLES, {}), batch, evaluating=True)[0]
+        return model.call(fn, parameters, {**frozen, **held.get(VARIABLES, {})}, batch, evaluating=True)[0]
 
     return with_parameters(read, [*states, *names])
 

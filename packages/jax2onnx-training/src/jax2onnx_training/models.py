@@ -60,12 +60,12 @@ class TrainedModel:
         Args:
           fn: the function: of the model, its variables where these are apart, and other arguments.
           parameters: the parameters that the model has.
-          variables: those of its variables that are not as they were, by name.
+          variables: its variables by name.
           args: the other arguments.
           evaluating: whether the model is used as at inference.
           kwargs: keyword arguments.
         """
-        held = self.variables.tree({**self.first_variables, **variables})
+        held = self.variables.tree(variables)
         model = self.parts.fresh(parameters, held)
         used = self.parts.evaluating(model) if evaluating and self.parts.evaluating else model
         given = (held,) if self.functional else ()
@@ -155,18 +155,20 @@ def _narrowed(parts: AdaptedTraining, trained: object) -> AdaptedTraining:
       trained: a pytree of booleans, the upper part of one, or a function of the parameters that makes it; None for all.
     """
     leaves, structure = jax.tree.flatten(parts.parameters)
+    # The functions below close over it, so that weights of the programs are named after it.
+    frozen = dict(zip(NamedTree.from_tree(parts.parameters).names, leaves, strict=True))
     chosen = _mask(trained(parts.parameters) if callable(trained) else trained, parts.parameters, len(leaves))
     is_trained = [is_chosen and _is_trainable(leaf) for is_chosen, leaf in zip(chosen, leaves, strict=True)]
 
-    def whole(parameters: PyTree) -> PyTree:
+    def joined(parameters: PyTree, others: Mapping[str, PyTree]) -> PyTree:
         given = iter(jax.tree.leaves(parameters))
-        return structure.unflatten([next(given) if t else x for t, x in zip(is_trained, leaves, strict=True)])
+        return structure.unflatten([next(given) if t else x for t, x in zip(is_trained, others.values(), strict=True)])
 
     kept = [jnp.asarray(x) if t else None for t, x in zip(is_trained, leaves, strict=True)]
     return dataclasses.replace(
         parts, parameters=structure.unflatten(kept),
-        fresh=lambda held, state: parts.fresh(whole(held), state),
-        whole=lambda held, state: parts.whole(whole(held), state),
+        fresh=lambda held, state: parts.fresh(joined(held, frozen), state),
+        whole=lambda held, state: parts.whole(joined(held, frozen), state),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from jax2onnx_core.jax_types import Jaxpr, Primitive, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import Dim, StaticParams
 from jax2onnx_core.plugins.rules import Call, KeepUnderVmap
 
-__all__ = ["TracedOriginal", "bind_composite", "composite_p", "is_composite"]
+__all__ = ["TracedOriginal", "bind_composite", "is_composite"]
 
 composite_p = Primitive("jax2onnx_composite")
 

@@ -11,7 +11,7 @@ from jax2onnx_graph.rewrite.pass_base import NotFormed
 
 from jax2onnx_core.plugins.rules import Unsupported
 
-__all__ = ["LoweringLog", "Missing", "missing_lines", "missing_text", "supplier_hints"]
+__all__ = ["LoweringLog", "Missing", "missing_text", "supplier_hints"]
 
 _INLINE = (
     "A rule can be given inline: to_onnx(..., plugins=[plugin]), where plugin has a hook "

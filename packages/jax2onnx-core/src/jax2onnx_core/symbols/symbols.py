@@ -14,7 +14,17 @@ import jax
 import numpy as np
 from jax2onnx_graph.facts.dims import OPERATIONS, Dims, SpecializedDim, is_static
 
-from jax2onnx_core import _compat_comparisons, _compat_dims
+from jax2onnx_core import _compat_comparisons
+from jax2onnx_core._compat_dims import (
+    LESS_ONE,
+    bounds,
+    constrain,
+    constraints_kept,
+    inconclusive_dimension_error,
+    is_symbolic_dim,
+    substitute,
+    symbols_of,
+)
 from jax2onnx_core.plugins.errors import SymbolError
 
 __all__ = ["Constraint", "DataSize", "Dim", "Symbols", "evaluate_dim"]
@@ -101,14 +111,14 @@ class Symbols:
         rewritten = [self._rewrite(c) if self.zero else c.text for c in known]
         try:
             return jax.export.SymbolicScope(rewritten)
-        except (ValueError, NotImplementedError, _compat_dims.inconclusive_dimension_error) as error:
+        except (ValueError, NotImplementedError, inconclusive_dimension_error) as error:
             raise SymbolError(f"The constraints {list(texts)} cannot be used: {error}") from error
 
     def _check_satisfiable(self, texts: Sequence[str]) -> None:
         """Let JAX find out whether any number fits; `texts` are the constraints."""
         try:
             for name in self.names(side for c in self.constraints for side in (c.left, c.right)):
-                _compat_dims.bounds(self._parse(name, self.scope))
+                bounds(self._parse(name, self.scope))
         except ValueError as error:
             raise SymbolError(f"The constraints {list(texts)} contradict each other. ({error})") from error
 
@@ -124,12 +134,12 @@ class Symbols:
         taken = {*self.known, *self.zero, *(size.name for size in self.from_data.values()), *OPERATIONS}
         taken |= {found for c in self.constraints for found in self.names([c.left, c.right])}
         label = next(label for label in _numbered(name) if label not in taken)
-        traced = label if least else f"{label}{_compat_dims.LESS_ONE}"
+        traced = label if least else f"{label}{LESS_ONE}"
         if not least:
             self.zero.add(label)
         dim = self._parse(label if least else f"{traced} - 1", self.scope)
         size = self.from_data[traced] = DataSize(label, traced, dim, least, most, source)
-        _compat_dims.constrain(self.scope, size.constraints())
+        constrain(self.scope, size.constraints())
         return size
 
     def forget_sizes(self) -> None:
@@ -145,18 +155,18 @@ class Symbols:
     def limited(self) -> Iterator[None]:
         """Inside, the limits of the sizes from data are known, those included that are made there, and that they may be 0."""
         with (
-            _compat_dims.constraints_kept(self.scope),
+            constraints_kept(self.scope),
             _compat_comparisons.size_comparisons(lambda: bool(self.from_data)),
         ):
             for size in self.from_data.values():
-                _compat_dims.constrain(self.scope, size.constraints())
+                constrain(self.scope, size.constraints())
             yield
 
     def sizes_in(self, dims: Iterable[Dim]) -> list[DataSize]:
         """The sizes from data that occur in these dimensions."""
         if not self.from_data:
             return []
-        found = set[str]().union(*(_compat_dims.symbols_of(dim) for dim in dims if _compat_dims.is_symbolic_dim(dim)))
+        found = set[str]().union(*(symbols_of(dim) for dim in dims if is_symbolic_dim(dim)))
         return [size for traced, size in self.from_data.items() if traced in found]
 
     @property
@@ -204,17 +214,17 @@ class Symbols:
 
     def _shifted(self, dim: Dim, scope: Any) -> Dim:
         """The expression over the traced symbols of `scope`."""
-        if not _compat_dims.is_symbolic_dim(dim):
+        if not is_symbolic_dim(dim):
             return dim
-        env = {name: self._parse(f"{name}{_compat_dims.LESS_ONE} - 1" if name in self.zero else name, scope)
-               for name in _compat_dims.symbols_of(dim)}  # fmt: skip
-        return _compat_dims.substitute(dim, env)
+        env = {name: self._parse(f"{name}{LESS_ONE} - 1" if name in self.zero else name, scope)
+               for name in symbols_of(dim)}  # fmt: skip
+        return substitute(dim, env)
 
     @staticmethod
     def _parse(text: str, scope: Any) -> Dim:
         try:
             (dim,) = jax.export.symbolic_shape(text.strip(), scope=scope)
-        except (ValueError, _compat_dims.inconclusive_dimension_error) as error:
+        except (ValueError, inconclusive_dimension_error) as error:
             raise SymbolError(
                 f"{text.strip()!r} is not a dimension: write a number, a name, or an expression of them with "
                 f"+ - * floordiv(a, b) mod(a, b) max(a, b) min(a, b). ({error})"
@@ -226,7 +236,7 @@ class Symbols:
         dim = self._parse(text, self._plain if self.zero else self.scope)
         dim = self._shifted(dim, self.scope) if self.zero else dim
         self._written.update(_IDENTIFIER.findall(text))
-        if _compat_dims.is_symbolic_dim(dim) and not str(dim).isidentifier():
+        if is_symbolic_dim(dim) and not str(dim).isidentifier():
             self._labels.setdefault(dim, " ".join(text.split()))
         return dim
 
@@ -234,16 +244,16 @@ class Symbols:
         """The text that names a dimension in the model, in the user's own symbols."""
         if isinstance(dim, SpecializedDim):
             return dim.expression
-        if not _compat_dims.is_symbolic_dim(dim):
+        if not is_symbolic_dim(dim):
             return str(dim)
         if dim not in self._labels and not self.zero:
             self._labels[dim] = str(dim)
         elif dim not in self._labels:
-            env = {name: self._parse(_unshifted(name), self._plain) for name in _compat_dims.symbols_of(dim)}
-            plain = _compat_dims.substitute(dim, env)
+            env = {name: self._parse(_unshifted(name), self._plain) for name in symbols_of(dim)}
+            plain = substitute(dim, env)
             # JAX simplifies for symbols from 1 on, so that max(S, 1) would be S.
             exact = self._shifted(plain, self.scope) == dim
-            self._labels[dim] = str(plain) if exact else re.sub(rf"(\w+){_compat_dims.LESS_ONE}", r"(\1 + 1)", str(dim))
+            self._labels[dim] = str(plain) if exact else re.sub(rf"(\w+){LESS_ONE}", r"(\1 + 1)", str(dim))
         return self._labels[dim]
 
     def shown(self, text: str) -> tuple[str, set[str]]:
@@ -256,11 +266,11 @@ class Symbols:
 
     def traced_values(self, values: Mapping[str, int]) -> dict[str, int]:
         """The user's symbol values as values of the traced symbols."""
-        return {f"{n}{_compat_dims.LESS_ONE}" if n in self.zero else n: v + (n in self.zero) for n, v in values.items()}
+        return {f"{n}{LESS_ONE}" if n in self.zero else n: v + (n in self.zero) for n, v in values.items()}
 
     def user_values(self, values: Mapping[str, int]) -> dict[str, int]:
         """The inverse of `traced_values`."""
-        return {n.removesuffix(_compat_dims.LESS_ONE): v - n.endswith(_compat_dims.LESS_ONE) for n, v in values.items()}
+        return {n.removesuffix(LESS_ONE): v - n.endswith(LESS_ONE) for n, v in values.items()}
 
     def minimum(self, name: str) -> int:
         return 0 if name in self.zero else 1
@@ -269,8 +279,8 @@ class Symbols:
         """The user's symbols that occur in these dimensions, sorted."""
         found: set[str] = set()
         for dim in dims:
-            if _compat_dims.is_symbolic_dim(dim):
-                found |= {n.removesuffix(_compat_dims.LESS_ONE) for n in _compat_dims.symbols_of(dim)}
+            if is_symbolic_dim(dim):
+                found |= {n.removesuffix(LESS_ONE) for n in symbols_of(dim)}
         return sorted(found)
 
     def check_constraints(self, values: Mapping[str, int]) -> None:
@@ -311,11 +321,11 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _unshifted(name: str) -> str:
-    return f"{name.removesuffix(_compat_dims.LESS_ONE)} + 1" if name.endswith(_compat_dims.LESS_ONE) else name
+    return f"{name.removesuffix(LESS_ONE)} + 1" if name.endswith(LESS_ONE) else name
 
 
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:
     """The number that a dimension is for these values of the (traced) symbols."""
-    number = _compat_dims.substitute(dim, values) if _compat_dims.is_symbolic_dim(dim) else dim
+    number = substitute(dim, values) if is_symbolic_dim(dim) else dim
     assert is_static(number), "every symbol has a value"
     return int(number)

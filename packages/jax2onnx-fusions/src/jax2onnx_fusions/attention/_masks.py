@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MASKED", "Mask", "Masks"]
+__all__ = ["Mask", "Masks"]
 
 import dataclasses
 from collections.abc import Hashable, Sequence

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "Features",
-    "Halves",
-    "LookedUp",
-    "Rotation",
-    "Unrepeated",
-    "angle_of_turn",
-    "rotation_of_halves",
-    "rotation_of_pairs",
-]
+__all__ = ["Rotation", "angle_of_turn", "rotation_of_halves", "rotation_of_pairs"]
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -20,34 +11,17 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
-from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.pass_base import Declined
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
-from jax2onnx_graph.rewrite.permutations import moves_only_ones
 
-_TABLE = 1 << 22  # elements of a constant that is compared or halved
-_POINTWISE = frozenset({"Cos", "Sin", "Cast", "Neg"})
+from jax2onnx_fusions.rotary._doubled_angles import LARGEST_TABLE, Halves
+from jax2onnx_fusions.rotary._features import Features, halves_of, pairs_along, unpaired
 
 _OF_ANGLES = (
     "Cast", "Concat", "Expand", "Gather", "Mul", "Neg", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 )  # fmt: skip
 
 _OTHER_ANGLES = "the cosines and sines vary along the heads, or the number of heads is not known"
-
-
-@dataclasses.dataclass(frozen=True)
-class Features:
-    """The tensor whose pairs of features are rotated.
-
-    Attributes:
-      source: [·, ·, ·, H] or [·, ·, H], or with the pairs along a further axis: [·, ·, ·, H / 2, 2].
-      dims: the dimensions [·, ·, ·, H] or [·, ·, H].
-      interleaved: whether a pair is two neighbouring features, not one of each half.
-    """
-
-    source: ir.Value
-    dims: tuple[LabelledDim, ...]
-    interleaved: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +165,7 @@ def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Feature
     if total is None:
         return None
     for (first, cos), (second, sin) in _differences(real):
-        features = _parts(first, second)
+        features = halves_of(first, second)
         if features is None:
             continue
         for one, other in (_operands(total.inputs), reversed(_operands(total.inputs))):
@@ -223,7 +197,7 @@ def _signed(value: ir.Value) -> Features | None:
         if features is not None and _are_signs(signs, features, paired=inner is not value):
             return features
     choice = operation(value, "Where")
-    mask = None if choice is None else known(choice.inputs[0], _TABLE)
+    mask = None if choice is None else known(choice.inputs[0], LARGEST_TABLE)
     if choice is None or mask is None:
         return None
     one, other = choice.inputs[1:]
@@ -243,7 +217,7 @@ def _swapped(value: ir.Value | None) -> Features | None:
     if len(join.inputs) != 2 or not _is_last(join.attributes["axis"].as_int(), value):
         return None
     second, first = join.inputs
-    features = None if first is None or second is None else _parts(first, second)
+    features = None if first is None or second is None else halves_of(first, second)
     return features if features is not None and not features.interleaved else None
 
 
@@ -257,16 +231,7 @@ def _reversed_pairs(value: ir.Value | None) -> Features | None:
         return None
     _, _, axis, step = (int(part.flat[0]) for part in parts if part is not None)
     axis %= len(dims)
-    return _of_pairs(node.inputs[0], axis) if step == -1 and dims[axis] == 2 else None
-
-
-def _of_pairs(source: ir.Value, axis: int) -> Features | None:
-    """The features that are viewed in `source` as pairs along `axis`: [..., 2, H / 2] or [..., H / 2, 2]."""
-    dims = dims_of(source) or ()
-    if axis not in (len(dims) - 1, len(dims) - 2) or dims[axis] != 2 or len(dims) < 3:
-        return None
-    pairs = dims[-2] if axis == len(dims) - 1 else dims[-1]
-    return Features(source, (*dims[:-2], 2 * pairs), axis == len(dims) - 1) if isinstance(pairs, int) else None
+    return pairs_along(node.inputs[0], axis) if step == -1 and dims[axis] == 2 else None
 
 
 def _unviewed(value: ir.Value | None) -> ir.Value | None:
@@ -290,7 +255,7 @@ def _factors(value: ir.Value | None) -> Iterator[_Factors]:
 
 def _are_signs(value: ir.Value, features: Features, *, paired: bool = False) -> bool:
     """Whether `value` is the constant that negates the first of each pair, along the features or (`paired`) along their view as pairs."""
-    signs = known(value, _TABLE)
+    signs = known(value, LARGEST_TABLE)
     return signs is not None and _alternate(signs, features, paired=paired)
 
 
@@ -314,13 +279,13 @@ def _half_turned(value: ir.Value) -> Features | None:
     negated = operation(turn.inputs[0], "Neg")
     if negated is None or negated.inputs[0] is None or turn.inputs[1] is None:
         return None
-    features = _parts(turn.inputs[1], negated.inputs[0])
+    features = halves_of(turn.inputs[1], negated.inputs[0])
     return None if features is None or features.interleaved else features
 
 
 def _pairwise_turned(value: ir.Value) -> Features | None:
     """The features x of which `value` is stack(−x₂, x₁) with its last two axes as one, x₁ the even features and x₂ the odd ones."""
-    stack = operation(_unpaired(value), "Concat")
+    stack = operation(unpaired(value), "Concat")
     if stack is None or len(stack.inputs) != 2 or not _is_last(stack.attributes["axis"].as_int(), stack.outputs[0]):
         return None
     first, second = (_unstacked(each) for each in stack.inputs)
@@ -330,27 +295,8 @@ def _pairwise_turned(value: ir.Value) -> Features | None:
         first = None if negated is None else _unstacked(negated.inputs[0])
     else:
         first = negated.inputs[0]
-    features = None if first is None or second is None else _parts(second, first)
+    features = None if first is None or second is None else halves_of(second, first)
     return features if features is not None and features.interleaved else None
-
-
-def _unpaired(value: ir.Value | None) -> ir.Value | None:
-    """x [..., k, 2] of which `value` is the view with features [..., 2 · k], axes of size 1 aside."""
-    after, inner = dims_of(value), value
-    while after and (node := operation(inner, "Reshape", "Unsqueeze", "Squeeze", "Transpose")) is not None:
-        if node.op_type == "Transpose" and not moves_only_ones(dims_of(node.inputs[0]) or (), permutation_of(node)):
-            return None
-        inner = node.inputs[0]
-        before = dims_of(inner) or ()
-        if len(before) > 1 and before[-1] == 2 and isinstance(before[-2], int) and after[-1] == 2 * before[-2]:
-            return inner if _same_rows(before[:-2], after[:-1]) else None
-    return None
-
-
-def _same_rows(before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> bool:
-    """Whether these are the same dimensions, those that are 1 aside."""
-    one, other = ([dim for dim in dims if dim != 1] for dims in (before, after))
-    return len(one) == len(other) and all(map(same_dim, one, other))
 
 
 def _is_last(axis: int, value: ir.Value | None) -> bool:
@@ -420,222 +366,5 @@ def _same(a: ir.Value | None, b: ir.Value | None) -> bool:
     """Whether these are one value, or equal constants."""
     if a is b:
         return True
-    one, other = known(a, _TABLE), known(b, _TABLE)
+    one, other = known(a, LARGEST_TABLE), known(b, LARGEST_TABLE)
     return one is not None and other is not None and np.array_equal(one, other)
-
-
-# --------------------------------------------------------------------------------- parts of the features
-
-
-def _parts(first: ir.Value, second: ir.Value) -> Features | None:
-    """The tensor of which `first` and `second` are the halves, or the even and the odd features."""
-    elements = (_element(first), _element(second))
-    if elements[0] is not None and elements[1] is not None:
-        (pairs, axis, index), next_element = elements[0], (elements[0][0], elements[0][1], 1)
-        return _of_pairs(pairs, axis) if index == 0 and elements[1] == next_element else None
-    one, other = first.producer(), second.producer()
-    if one is None or other is None or one.domain or one.op_type != other.op_type:
-        return None
-    source = one.inputs[0]
-    dims = dims_of(source)
-    if source is None or source is not other.inputs[0] or not dims or not isinstance(dims[-1], int):
-        return None
-    extent = dims[-1]
-    if extent % 2:
-        return None
-    halves, alternate = (range(extent // 2), range(extent // 2, extent)), (range(0, extent, 2), range(1, extent, 2))
-    taken = (_taken(first, dims), _taken(second, dims))
-    return Features(source, dims, taken != halves) if taken in (halves, alternate) else None
-
-
-def _element(value: ir.Value) -> tuple[ir.Value, int, int] | None:
-    """(x, axis, index) where `value` is the element of this constant number along this axis of x, which an axis is moved from."""
-    node = operation(value, "Gather", "Squeeze", "Reshape")
-    if node is None or node.inputs[0] is None:
-        return None
-    found = _gathered(node) if node.op_type == "Gather" else _sliced(node)
-    if found is None:
-        return None
-    source, axis, index = found
-    move = operation(source, "Transpose")
-    if move is None or move.inputs[0] is None:
-        return found
-    order = list(permutation_of(move))
-    origin = order.pop(axis)
-    return (move.inputs[0], origin, index) if order == sorted(order) else None
-
-
-def _gathered(node: ir.Node) -> tuple[ir.Value, int, int] | None:
-    """The element that a Gather takes by one constant number."""
-    index, source = known(node.inputs[1]), node.inputs[0]
-    if index is None or index.ndim or source is None:
-        return None
-    return source, node.attributes.get_int("axis", 0) % len(dims_of(source) or (1,)), int(index)
-
-
-def _sliced(node: ir.Node) -> tuple[ir.Value, int, int] | None:
-    """The element that a Slice of one number takes, from which the Squeeze or Reshape `node` removes its axis."""
-    part = operation(node.inputs[0], "Slice")
-    source, before = (None, None) if part is None else (part.inputs[0], dims_of(part.outputs[0]))
-    dims, after = dims_of(source), dims_of(node.outputs[0])
-    arrays = [] if part is None else [known(each) for each in part.inputs[1:]]
-    if source is None or not dims or not before or after is None or len(arrays) < 3:
-        return None
-    if any(array is None or array.size != 1 for array in arrays):
-        return None
-    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
-    axis %= len(dims)
-    rest, extent = [*before[:axis], *before[axis + 1 :]], dims[axis]
-    is_removed = before[axis] == 1 and len(after) == len(rest) and all(map(same_dim, rest, after))
-    if not is_removed or not isinstance(extent, int):
-        return None
-    return source, axis, range(*slice(start, end, *step).indices(extent))[0]
-
-
-def _taken(value: ir.Value, dims: Sequence[LabelledDim]) -> range | None:
-    """The numbers of the features that `value` takes, by Split or Slice, along the last axis of a tensor of these dimensions."""
-    node, last, extent = value.producer(), len(dims) - 1, dims[-1]
-    assert node is not None and isinstance(extent, int)
-    if node.op_type == "Split":
-        count = (dims_of(value) or (None,))[-1]
-        is_split = node.attributes.get_int("axis", 0) in (last, -1) and len(node.outputs) == 2
-        if not is_split or not isinstance(count, int):
-            return None
-        return range(count) if value is node.outputs[0] else range(extent - count, extent)
-    if node.op_type != "Slice":
-        return None
-    arrays = [known(x) for x in node.inputs[1:]]
-    if len(arrays) < 3 or any(array is None or array.size != 1 for array in arrays):
-        return None
-    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
-    return range(*slice(start, end, *step).indices(extent)) if axis in (last, -1) else None
-
-
-# ---------------------------------------------------------------------------------------- doubled angles
-
-
-@dataclasses.dataclass(frozen=True)
-class LookedUp:
-    """Rows of a constant table, of which some features are taken.
-
-    Attributes:
-      gather: the node that looks up the rows.
-      table: the first half of these features of the table.
-    """
-
-    gather: ir.Node
-    table: Array
-
-
-@dataclasses.dataclass(frozen=True)
-class Unrepeated:
-    """A value before each of its features is repeated.
-
-    Attributes:
-      value: the features, with an axis of size 1 behind the last.
-      view: the operator that makes a view without that axis of it, and its int64 operand.
-    """
-
-    value: ir.Value
-    view: tuple[str, Sequence[int]]
-
-
-#: Source of the first half of the features, or of the even ones: the value or the constant itself, the node to be repeated for half
-#: an operand, rows of half a table, or the value before it is repeated.
-Half = ir.Value | ir.Node | Array | LookedUp | Unrepeated
-
-
-class Halves:
-    """The halves of values whose two halves of features, or whose neighbours, are equal, remembered for one graph."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[ir.Value, bool], Half | None] = {}
-
-    def source(self, value: ir.Value | None, *, pairs: bool = False) -> Half | None:
-        """Source of the first half of the features of `value`; None unless the second half is known to equal it.
-
-        With `pairs`, source of the even features; None unless the odd ones are known to equal them.
-        """
-        if value is None:
-            return None
-        if (value, pairs) not in self._found:
-            self._found[value, pairs] = self._half(value, pairs)
-        return self._found[value, pairs]
-
-    def _half(self, value: ir.Value, pairs: bool) -> Half | None:
-        array = known(value, _TABLE)
-        if array is not None:
-            return _half_of(array, pairs)
-        maker, dims = value.producer(), dims_of(value)
-        if maker is None or maker.domain or dims is None or not isinstance(dims[-1], int):
-            return None
-        last = len(dims) - 1
-        if pairs:
-            repeated = _unrepeated(value)
-            if repeated is not None:
-                return repeated
-        elif maker.op_type == "Concat":
-            is_doubled = len(maker.inputs) == 2 and maker.inputs[0] is maker.inputs[1]
-            return maker.inputs[0] if is_doubled and maker.attributes["axis"].as_int() in (-1, last) else None
-        elif maker.op_type == "Tile":
-            repeats = known(maker.inputs[1])
-            is_doubled = repeats is not None and repeats.tolist() == [*[1] * last, 2]
-            return maker.inputs[0] if is_doubled else None
-        if maker.op_type in ("Split", "Slice") and (found := _looked_up(maker, value, last, pairs)) is not None:
-            return found
-        return maker if _keeps_features(maker, last) and self.source(maker.inputs[0], pairs=pairs) is not None else None
-
-
-def _unrepeated(value: ir.Value) -> Unrepeated | None:
-    """The features of which each is repeated twice, one after another, in `value`."""
-    pairs = _unpaired(value)
-    node, whole = operation(pairs, "Concat", "Expand", "Tile"), dims_of(value)
-    before, after = dims_of(node.inputs[0] if node is not None else None), dims_of(pairs)
-    if node is None or node.inputs[0] is None or not whole or not before or not after:
-        return None
-    if node.op_type == "Concat" and (len(node.inputs) != 2 or node.inputs[0] is not node.inputs[1]):
-        return None
-    if before[-1] != 1 or len(before) != len(after) or not all(map(same_dim, before[:-1], after[:-1])):
-        return None
-    view = view_of(before, (*whole[:-1], before[-2]))
-    return None if view is None else Unrepeated(node.inputs[0], view)
-
-
-def _half_of(array: Array, pairs: bool) -> Array | None:
-    """The first half of an array along its last axis, or its even elements; None unless the others equal these."""
-    if not array.ndim or array.shape[-1] % 2:
-        return None
-    middle = array.shape[-1] // 2
-    one, other = (array[..., ::2], array[..., 1::2]) if pairs else (array[..., :middle], array[..., middle:])
-    return np.ascontiguousarray(one) if np.array_equal(one, other) else None
-
-
-def _looked_up(maker: ir.Node, value: ir.Value, last: int, pairs: bool) -> LookedUp | None:
-    """The half of `value`, features that a Split or Slice takes of rows of a constant table."""
-    gather, dims = operation(maker.inputs[0], "Gather"), dims_of(maker.inputs[0])
-    table = None if gather is None else known(gather.inputs[0], _TABLE)
-    if gather is None or table is None or not dims or not isinstance(dims[-1], int):
-        return None
-    taken = _taken(value, dims)
-    if taken is None or not _keeps_features(gather, last) or table.shape[-1] != dims[-1]:
-        return None
-    half = _half_of(table[..., taken.start : taken.stop : taken.step], pairs)
-    return None if half is None else LookedUp(gather, half)
-
-
-def _keeps_features(node: ir.Node, last: int) -> bool:
-    """Whether the last axis of the result is that of the operand, feature by feature."""
-    if node.op_type in _POINTWISE:
-        return True
-    if node.op_type == "Unsqueeze":
-        axes = known(node.inputs[1])
-        return axes is not None and last not in axes and -1 not in axes
-    rank = len(dims_of(node.inputs[0]) or ())
-    if node.op_type == "Transpose":
-        return permutation_of(node)[-1] == last and len(permutation_of(node)) == last + 1
-    if node.op_type == "Gather":
-        return node.attributes.get_int("axis", 0) not in (-1, rank - 1)
-    if node.op_type == "Slice":
-        axes = known(node.inputs[3]) if len(node.inputs) > 3 else None
-        return axes is not None and not {-1, last} & set(axes.tolist())
-    return False

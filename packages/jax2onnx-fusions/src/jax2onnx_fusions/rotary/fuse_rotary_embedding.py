@@ -14,12 +14,10 @@ from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 
 from jax2onnx_fusions._reasons import no_operator
+from jax2onnx_fusions.rotary._doubled_angles import Halves, LookedUp, Unrepeated
+from jax2onnx_fusions.rotary._features import Features
 from jax2onnx_fusions.rotary._rotations import (
-    Features,
-    Halves,
-    LookedUp,
     Rotation,
-    Unrepeated,
     angle_of_turn,
     rotation_of_halves,
     rotation_of_pairs,

@@ -23,7 +23,7 @@ from jax2onnx_generation.decoders.kinds import StateKind
 from jax2onnx_generation.decoders.signature import decoder_signature
 from jax2onnx_generation.loop.generator import Generator
 
-__all__ = ["first_sizes", "open_decoder"]
+__all__ = ["open_decoder"]
 
 # The places of caches of a symbolic capacity at first, which are doubled where they are needed.
 _PLACES = 64

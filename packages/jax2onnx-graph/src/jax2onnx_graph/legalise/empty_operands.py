@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.metadata import is_mended, note_mended
+from jax2onnx_graph.legalise._branches import put_if
+from jax2onnx_graph.legalise._recurrent import first_states, sizes, zeros
+from jax2onnx_graph.metadata import is_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
 __all__ = ["EmptyOperandsPass"]
 
 _GUARDED = "empty operands"
-_HIDDEN, _CELL = 5, 6  # operands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,77 +74,24 @@ def _may_be_empty(editor: GraphEditor, value: ir.Value) -> bool:
 
 def _put_if(editor: GraphEditor, node: ir.Node, operator: _Operator, operands: Sequence[ir.Value]) -> None:
     """Put the If in the place of `node`."""
-    name = node.name or node.op_type
-    outputs = [ir.Value(type=value.type, shape=value.shape) for value in node.outputs]
-    branches = {"then_branch": _empty_body(editor, node), "else_branch": editor.alone(node)}
-    note_mended(branches["else_branch"][0], _GUARDED)
     builder = editor.before(node)
-    sizes = [builder.op.Size(value, dims=()) for value in operands]
-    product = sizes[0]
-    for size in sizes[1:]:
-        product = builder.op.Mul(product, size)
+    product = reduce(builder.op.Mul, [builder.op.Size(value, dims=()) for value in operands])
     is_empty = builder.op.Equal(product, builder.constant(0, np.int64))
-    attributes = [ir.AttrGraph(key, body) for key, body in branches.items()]
-    put = ir.Node(
-        "", "If", [is_empty], attributes, outputs=outputs, name=name, metadata_props=dict(node.metadata_props)
-    )
-    editor.insert_before(node, put)
-    empty, _ = editor.nested_in(put)
-    _write_results(empty, node, operator)
-    for old, new in zip(node.outputs, outputs, strict=True):
-        editor.replace_value(old, new)
-    editor.discard(node)
-
-
-def _empty_body(editor: GraphEditor, node: ir.Node) -> ir.Graph:
-    """A graph of copies of numbers that are yet to be written, one for each result of `node`."""
-    name = editor.node_name(f"{node.name or node.op_type}_empty")
-    copies = [
-        ir.Node("", "Identity", [value], num_outputs=1, name=f"{name}_{i}") for i, value in enumerate(node.outputs)
-    ]
-    for copy, value in zip(copies, node.outputs, strict=True):
-        copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
-    return ir.Graph([], [copy.outputs[0] for copy in copies], nodes=copies, name=name)
-
-
-def _write_results(editor: GraphEditor, node: ir.Node, operator: _Operator) -> None:
-    """Let the copies in the branch for empty operands copy the results of `node` for these."""
-    copies = list(editor.nodes())
-    results = operator.results(editor.before(copies[0]), node)
-    for copy, result in zip(copies, results, strict=True):
-        copy.replace_input_with(0, result)
-    editor.finish()
+    put_if(editor, node, is_empty, lambda b, _: operator.results(b, node), runs_where=False, mended=_GUARDED)
 
 
 def _attention(b: InsertionPoint, node: ir.Node) -> Sequence[ir.Value]:
     """Zeros of the shape of the query, [B, N, T, H] or [B, T, N * H], with the features of the value."""
     query, (result,) = node.inputs[0], node.outputs
     dims = b.known_dims(result)
-    return [_zeros(b, query, [b.op.Shape(query, start=0, end=-1, dims=(len(dims) - 1,)), _sizes(b, dims[-1:])], dims)]
+    return [zeros(b, query, [b.op.Shape(query, start=0, end=-1, dims=(len(dims) - 1,)), sizes(b, dims[-1:])], dims)]
 
 
 def _recurrence(b: InsertionPoint, node: ir.Node) -> Sequence[ir.Value]:
     """Y [T, directions, B, H], which is empty or of no steps, and the first states [directions, B, H]."""
     x, dims = node.inputs[0], b.known_dims(node.outputs[0])
-    _, directions, batch, hidden = dims
     length, rows = (b.op.Shape(x, start=axis, end=axis + 1, dims=(1,)) for axis in (0, 1))
-    results = [_zeros(b, x, [length, _sizes(b, [directions]), rows, _sizes(b, [hidden])], dims)]
-    for index in (_HIDDEN, _CELL)[: len(node.outputs) - 1]:
-        given = node.inputs[index] if index < len(node.inputs) else None
-        shape = [_sizes(b, [directions]), rows, _sizes(b, [hidden])]
-        results.append(given if given is not None else _zeros(b, x, shape, (directions, batch, hidden)))
-    return results
-
-
-def _sizes(b: InsertionPoint, dims: Sequence[Dim]) -> ir.Value:
-    """Numbers of features or directions, which are static, as an int64 vector."""
-    return b.ints([dim for dim in dims if is_static(dim)])
-
-
-def _zeros(b: InsertionPoint, like: ir.Value | None, shape: Sequence[ir.Value], dims: Dims) -> ir.Value:
-    """Zeros of a shape in parts, of the dtype of `like`."""
-    assert like is not None
-    return b.op.Expand(b.constant(0, like=like), b.concat(shape, 0), dims=dims)
+    return [zeros(b, x, [length, sizes(b, dims[1:2]), rows, sizes(b, dims[3:])], dims), *first_states(b, node)]
 
 
 _RECURRENCE = _Operator([0], [4], _recurrence)  # with lengths of its sequences

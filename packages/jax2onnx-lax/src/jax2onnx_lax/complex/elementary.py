@@ -22,8 +22,6 @@ from jax2onnx_lax.complex.arithmetic import from_real, hypot, mul, reciprocal, s
 __all__ = [
     "cos",
     "cosh",
-    "exact_square",
-    "exact_sum",
     "exp",
     "expm1",
     "log",

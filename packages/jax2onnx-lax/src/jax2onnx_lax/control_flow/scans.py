@@ -21,7 +21,7 @@ from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, c
 from jax2onnx_lax.indexing._index_arrays import dimension
 from jax2onnx_lax.integers._domain import Integers, fitted
 from jax2onnx_lax.integers._values import integers, set_integers
-from jax2onnx_lax.recurrence._sequential import SEQUENTIAL
+from jax2onnx_lax.recurrence._sequential import SEQUENTIAL, Loop
 
 __all__ = ["composites", "rules"]
 
@@ -88,6 +88,15 @@ def scan(
     return whole.divided(num_consts) if divided else whole.as_scan()
 
 
+def _loop(jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, params: Mapping[str, object]) -> Loop:
+    """Writes a scan as a loop, where it is a branch beside another form."""
+
+    def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
+        return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
+
+    return loop
+
+
 @rules.lower("scan", physical=True)
 def scan_of_linear_states(
     ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
@@ -102,9 +111,7 @@ def scan_of_linear_states(
     if adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
         ctx.pass_on("it adds up products, which are computed before it")
 
-    def loop(ctx: Context, *operands: Value) -> Sequence[Value]:
-        return scan(ctx, *operands, jaxpr=jaxpr, length=length, reverse=reverse, unroll=unroll, **params)
-
+    loop = _loop(jaxpr, length, reverse, unroll, params)
     body = ScanBody(jaxpr, num_consts, num_carry, known.invariant, known.counters, length, reverse)
     return linear_scan(ctx, loop, operands, body)
 
@@ -151,7 +158,8 @@ def scan_of_cells(
     from jax2onnx_lax.recurrence.cell_scans import cell_scan
 
     num_consts, num_carry = scan_counts(params, len(operands))
-    return cell_scan(ctx, operands, jaxpr, num_consts, num_carry, length, reverse=reverse)
+    loop = _loop(jaxpr, length, reverse, unroll, params)
+    return cell_scan(ctx, operands, jaxpr, num_consts, num_carry, length, loop, reverse=reverse)
 
 
 @rules.lower("scan", physical=True)

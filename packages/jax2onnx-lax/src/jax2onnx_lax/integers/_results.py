@@ -16,9 +16,9 @@ __all__ = ["Transfer", "affine_pair", "affine_result", "dims_of", "same"]
 Transfer = Callable[..., Integers | None]
 
 
-def dims_of(definition: Definition, place: int = 0) -> Dims:
-    """The dimensions of an operand."""
-    return tuple(definition.avals_in[place].shape)
+def dims_of(definition: Definition) -> Dims:
+    """The dimensions of the first operand."""
+    return tuple(definition.avals_in[0].shape)
 
 
 def affine_result(definition: Definition, form: Affine) -> Integers:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 from jax import lax
-from jax2onnx_core import Call, Dim, bind_composite
+from jax2onnx_core import Call, Dim, Value, bind_composite
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import is_static, open_jaxpr
 
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
-__all__ = ["SEQUENTIAL", "sequential_scan"]
+__all__ = ["SEQUENTIAL", "Loop", "sequential_scan"]
+
+#: Writes a scan as a loop, in the context that it gets, with its operands.
+Loop = Callable[..., Sequence[Value]]
 
 SEQUENTIAL = "recurrence.sequential"
 

@@ -10,10 +10,14 @@ from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, is_literal, open_jaxpr, struct
 
-from jax2onnx_lax._called import is_batchable, plain_call
+from jax2onnx_lax._called import called_equations, is_batchable, plain_call
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 __all__ = ["Steps"]
+
+_SUMS = frozenset({"add", "sub", "add_any"})
+#: Activations, or parts of them.
+_BOUNDED = frozenset({"tanh", "logistic", "exp", "max"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +65,18 @@ class Steps:
             dict(zip(inner.constvars, arrays, strict=True)), [invars[i] for i in places[0]], carry, invars[last:], inner.eqns,
             [outvars[k] for k in changed], outvars[num_carry:], _dependents(inner.eqns, carry), places,
         )  # fmt: skip
+
+    @property
+    def repeated(self) -> set[Var]:
+        """The carry and the rows that sums have twice, such as h in h + z·(n - h), where infinities cancel to NaN."""
+        found, within = set[Var](), {v: {v} for v in (*self.carry, *self.rows)}
+        for eqn in self.equations:
+            parts = [within.get(v, set()) for v in eqn.invars if not is_literal(v)]
+            if eqn.primitive.name in _SUMS and len(parts) == 2:
+                found |= parts[0] & parts[1]
+            is_bounded = eqn.primitive.name in _BOUNDED or called_equations(eqn)
+            within.update((v, set() if is_bounded else set().union(*parts)) for v in eqn.outvars)
+        return found
 
     def for_all_steps(self, wanted: Sequence[Atom], given: Sequence[Var], length: Dim) -> Jaxpr:
         """A jaxpr from the constants and from `given` variables in all steps, `[length, …]`, to `wanted` ones in all steps.

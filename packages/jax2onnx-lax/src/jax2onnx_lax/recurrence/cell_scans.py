@@ -15,6 +15,7 @@ from jax2onnx_core import Context, Dim, Jaxpr, Value
 from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static, open_jaxpr
 from jax2onnx_core.lowering.definitions import Definition
+from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.facts.values import constant_tensor
@@ -26,8 +27,10 @@ from jax2onnx_lax._called import called_equations
 from jax2onnx_lax.recurrence._cell_bodies import CellBody, ScannedTensor
 from jax2onnx_lax.recurrence._cells import Cell, cells
 from jax2onnx_lax.recurrence._errors import UnsuitableError
+from jax2onnx_lax.recurrence._sequential import Loop
 from jax2onnx_lax.recurrence._steps import Steps
 from jax2onnx_lax.recurrence._weights import Weights, weights_of
+from jax2onnx_lax.reduce._branches import branch
 
 __all__ = ["cell_scan"]
 
@@ -48,6 +51,7 @@ def cell_scan(
     num_consts: int,
     num_carry: int,
     length: Dim,
+    loop: Loop,
     *,
     reverse: bool,
 ) -> Sequence[Value]:
@@ -69,6 +73,8 @@ def cell_scan(
     8. The row is that of an input, or what a step computes without the states; that is computed for all steps before.
     9. What is collected may be computed of h before and after the step, and of rows; it is computed for all steps afterwards.
     10. Weights may be absent.
+    11. Where sums have a state or a row twice, such as h in h + z·(n - h), infinities cancel in JAX, which they do not in
+        the formulas above: the operator computes finite ones only, by an If whose other branch is the loop.
 
     All others are declined.
 
@@ -79,6 +85,7 @@ def cell_scan(
       num_consts: the number of operands that are constants.
       num_carry: the number of operands that are the carry.
       length: the number of steps.
+      loop: writes the scan as a loop, in the context that it gets, with the operands.
       reverse: whether the last step comes first.
     """
     if is_static(length) and length == 0:
@@ -87,7 +94,7 @@ def cell_scan(
         ctx.pass_on("its step has no gates")
     try:
         steps = Steps.from_jaxpr(jaxpr, num_consts, num_carry)
-        return _CellScan(ctx, steps, operands, num_consts, num_carry, length, reverse).lowered()
+        return _CellScan(ctx, steps, operands, num_consts, num_carry, length, reverse).lowered(loop)
     except UnsuitableError as reason:
         ctx.decline(str(reason))
 
@@ -150,6 +157,11 @@ def _shifted(first: jax.Array, stack: jax.Array, *, reverse: bool) -> jax.Array:
     return jnp.concatenate([stack[1:], first[None]] if reverse else [first[None], stack[:-1]])
 
 
+def _are_infinite(*arrays: jax.Array) -> jax.Array:
+    """Whether a sum of squares is infinite or NaN."""
+    return ~jnp.isfinite(sum(jnp.sum(x * x) for x in arrays))
+
+
 @dataclasses.dataclass(frozen=True)
 class _CellScan:
     """A scan that may be one of a cell."""
@@ -201,8 +213,8 @@ class _CellScan:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def lowered(self) -> list[Value]:
-        """The results of the scan, by the operator."""
+    def lowered(self, loop: Loop) -> Sequence[Value]:
+        """The results of the scan, by the operator; by `loop` where it would compute others."""
         cell, body = self.read({})
         weights = weights_of(cell, body)
         states = [array for index in cell.states if (array := self._first(index)) is not None]
@@ -212,9 +224,34 @@ class _CellScan:
             )
         if not self.ctx.supports(cell.op_type, body.dtype):
             raise UnsuitableError(f"the target has no {cell.op_type} for {body.dtype}")
-        collected = self._collected(body, cell.states[0])
-        layout = _Layout(self.ctx, self.length, self.steps.carry[0].aval.shape, body.width)
-        y, *last = self._operator(cell, layout, self._sequence(weights.sequence), self._weights(weights))
+        collected, values = self._collected(body, cell.states[0]), self._weights(weights)
+
+        def by_operator(ctx: Context) -> list[Value]:
+            return dataclasses.replace(self, ctx=ctx).written(cell, body.width, weights.sequence, values, collected)
+
+        def looped(ctx: Context) -> list[Value]:
+            results = zip(loop(ctx, *self.operands), ctx.avals_out, strict=True)
+            return [ctx.with_dims(y, physical_type(aval)[1]) for y, aval in results]
+
+        return branch(self.ctx, self._is_infinite(cell, body), usual=by_operator, rare=looped)
+
+    def _is_infinite(self, cell: Cell, body: CellBody) -> Value | None:
+        """Whether there may be infinities that cancel in JAX alone; None where there are none."""
+        if self.ctx.guarantees(cell.op_type, body.dtype, "nan"):
+            return None
+        carry = [self.operands[place] for place in self.steps.given[1]]
+        given = zip([*self.steps.carry, *self.steps.rows], [*carry, *self.xs], strict=True)
+        repeated = self.steps.repeated
+        arrays = {value: self.ctx.known(value) for v, value in given if v in repeated}
+        open_ones = [value for value, array in arrays.items() if array is None or not np.isfinite(array).all()]
+        return self.ctx.jax(_are_infinite, *open_ones) if open_ones else None
+
+    def written(
+        self, cell: Cell, width: int, sequence: ScannedTensor, weights: Sequence[Value], collected: _Collected
+    ) -> list[Value]:
+        """The results of the scan, by the operator."""
+        layout = _Layout(self.ctx, self.length, self.steps.carry[0].aval.shape, width)
+        y, *last = self._operator(cell, layout, self._sequence(sequence), weights)
         stacks = self._stacks(collected, layout.rows(y))
         carry = list(self.operands[: self.num_consts + self.num_carry])
         for index, state in zip(cell.states, last, strict=True):

@@ -19,15 +19,12 @@ from jax2onnx_lax.recurrence._convolution import ConvolutionSolution
 from jax2onnx_lax.recurrence._elementwise import ElementwiseSolution, SumSolution
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._parts import parted
-from jax2onnx_lax.recurrence._sequential import sequential_scan
+from jax2onnx_lax.recurrence._sequential import Loop, sequential_scan
 from jax2onnx_lax.recurrence._solver import FEWEST_OF_SYMBOLIC, FEWEST_STEPS, AnySolution, Solver
 from jax2onnx_lax.recurrence._system import ScanOperands, System
 from jax2onnx_lax.reduce._branches import branch
 
-__all__ = ["Loop", "ScanBody", "linear_scan"]
-
-#: Writes a scan as a loop, with its operands.
-Loop = Callable[..., Sequence[Value]]
+__all__ = ["ScanBody", "linear_scan"]
 
 
 @dataclasses.dataclass(frozen=True)

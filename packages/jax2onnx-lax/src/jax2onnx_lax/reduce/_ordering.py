@@ -15,7 +15,6 @@ from jax2onnx_lax.dtypes import is_bool, is_float
 
 __all__ = [
     "comparable",
-    "flip_sign",
     "has_nan",
     "has_negative_zero",
     "is_softmax",

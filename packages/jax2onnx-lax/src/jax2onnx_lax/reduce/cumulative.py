@@ -15,7 +15,7 @@ from jax2onnx_lax.complex._arrays import on_arrays
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.reduce._monoids import highest, lowest
 
-__all__ = ["rules", "scan_by_doubling"]
+__all__ = ["rules"]
 
 rules = Rules()
 

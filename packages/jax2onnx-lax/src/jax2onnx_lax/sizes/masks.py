@@ -16,7 +16,7 @@ from jax2onnx_core.symbols.symbols import Dim
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["composites", "is_mask", "mask_positions", "mask_size", "masked", "rules"]
+__all__ = ["composites", "is_mask", "mask_positions", "masked", "rules"]
 
 composites = Composites()
 rules = Rules()

@@ -15,6 +15,7 @@ from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import quantization
 from jax2onnx_onnxruntime._quantization.prepare import plain_proto
+from jax2onnx_onnxruntime._quantization.recurrences import LiftedRecurrencesPass, LoweredRecurrencesPass
 from jax2onnx_onnxruntime._quantization.selection import CONVOLUTIONS
 
 __all__ = ["dynamic_integers", "static_integers"]
@@ -31,6 +32,7 @@ def dynamic_integers(model: ir.Model, request: Quantization, excluded: frozenset
     no other kernel.
     """
     tools = quantization()
+    LiftedRecurrencesPass()(model)
     proto = _ready(model)
     for operators, weight_type in ((("MatMul", "LSTM"), tools.QuantType.QInt8), (CONVOLUTIONS, tools.QuantType.QUInt8)):
         if any(node.op_type in operators for node in proto.graph.node):
@@ -40,7 +42,7 @@ def dynamic_integers(model: ir.Model, request: Quantization, excluded: frozenset
                 extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
             )  # fmt: skip
             proto.metadata_props.add(key=_PREPARED, value="onnxruntime.quant")
-    return ir.from_proto(proto)
+    return LoweredRecurrencesPass()(ir.from_proto(proto)).model
 
 
 def static_integers(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
