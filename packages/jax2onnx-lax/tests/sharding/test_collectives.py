@@ -186,6 +186,18 @@ def test_a_body_in_a_scan() -> None:
     to_onnx(lambda x: lax.scan(lambda c, _: (over(c), None), x, None, length=3)[0], [("8*b", 3)]).verify()
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda x: lax.scan(lambda c, u: (c + lax.psum(u, "x"), c), jnp.zeros(3), x)[1],
+        lambda x: lax.fori_loop(0, x.shape[0], lambda _, c: c * 0.5 + lax.pmean(c, "x"), x),
+    ],
+)
+def test_a_loop_as_long_as_the_part_of_a_device(loop: Callable[[jax.Array], jax.Array]) -> None:
+    over = jax.shard_map(loop, mesh=mesh(8), in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    to_onnx(over, [("8*b", 3)]).verify()
+
+
 def test_an_explicit_mesh_takes_the_shardings_of_the_inputs() -> None:
     explicit = mesh(8, kind=AxisType.Explicit)
     size = jax.export.symbolic_shape("8*b")[0]

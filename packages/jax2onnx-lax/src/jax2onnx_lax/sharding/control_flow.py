@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Equation
-from jax2onnx_core.jaxprs import open_jaxpr, scan_counts
+from jax2onnx_core.jaxprs import is_static, open_jaxpr, scan_counts
 
 from jax2onnx_lax.sharding.interpreter import Interpreter, ShardedValue, ShardRule
 from jax2onnx_lax.sharding.sharded_arrays import Layout, ShardedArray
@@ -94,9 +94,13 @@ def scan(run: Interpreter, eqn: Equation, *operands: ShardedValue) -> Sequence[S
         made = body([*_arrays(consts), *values, *elements], [*(x.layout for x in consts), *kept, *rows])
         return _arrays(_laid(run, made[:carries], kept)), _arrays(made[carries:])
 
+    # JAX takes no symbolic number of steps as an argument, but from a sequence.
+    length = params["length"]
+    numbers = None if is_static(length) else jnp.arange(length)
     last, ys = lax.scan(
-        step, _arrays(carry), sequences, params["length"], reverse=params["reverse"], unroll=params["unroll"]
-    )
+        lambda values, elements: step(values, elements[0]), _arrays(carry), (sequences, numbers),
+        length if numbers is None else None, reverse=params["reverse"], unroll=params["unroll"],
+    )  # fmt: skip
     shapes = [v.aval.shape for v in eqn.outvars]
     ends = [ShardedArray(x, shape, layout) for x, shape, layout in zip(last, shapes, kept, strict=False)]
     return [*ends, *map(_collected, ys, shapes[carries:], layouts[carries:])]
