@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax2onnx_core import Case, expect_graph
@@ -44,7 +45,10 @@ def _transposed(x: jax.Array) -> jax.Array:
     return lax.conv_transpose(x, _THIN.astype(x.dtype), (2, 2), "SAME", dimension_numbers=_NHWC)
 
 
+_SMOOTH = np.array([1, 3, 3, 1], np.float32) / 8
+
 _covers = ("conv_general_dilated",)
+_convolved, _correlated = ("jax.numpy.convolve",), ("jax.numpy.correlate",)
 
 cases = [
     Case("nchw", _conv(), [(2, 4, 9, 9), (6, 4, 3, 3)], _covers, "Conv:2x6x7x7"),
@@ -56,6 +60,19 @@ cases = [
     Case("symbolic_padding", lambda x: lax.conv_general_dilated(
              x, _HWIO.astype(x.dtype), (2, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=_NHWC),
          [(2, "H", "W", 4)], _covers, expect_graph("Pad -> Conv")),
+    # Below 4, JAX exchanges the two, and a NaN is in what is padded or not, as XLA likes.
+    Case("convolve", lambda x: jnp.convolve(x, _SMOOTH), [("N",)], _convolved, at_most(4, Conv=1),
+         options={"constraints": ("N >= 4",)}),
+    Case("convolve_same", lambda x: jnp.convolve(x, _SMOOTH, "same"), [("N",)], _convolved, at_most(4, Conv=1),
+         options={"constraints": ("N >= 4",)}),
+    Case("convolve_of_two_lengths", jnp.convolve, [("N",), ("M",)], _convolved, at_most(12, Conv=1)),
+    Case("convolve_of_integers", lambda x: jnp.convolve(x, np.array([1, -2, 1])), [(("N",), "int32")], _convolved,
+         at_most(4, Conv=1)),
+    Case("correlate", lambda x: jnp.correlate(x, _SMOOTH), [("N",)], _correlated, at_most(4, Conv=1),
+         options={"constraints": ("N >= 4",)}),
+    Case("correlate_with_what_is_longer", lambda x: jnp.correlate(_SMOOTH, x, "same"), [("N",)], _correlated,
+         at_most(8, Conv=1), options={"constraints": ("N >= 5",)}),
+    Case("correlate_full", lambda x: jnp.correlate(_SMOOTH, x, "full"), [("N",)], _correlated, at_most(8, Conv=1)),
     Case("no_channels", lambda x, k: _conv((2,), [(1, 1)])(x[:, 1:], k[:, 1:]), [("B", "N", 9), (6, "N", 3)], _covers,
          expect=at_most(30, Gather=1, MatMul=1)),
     Case("no_channels_in_the_plane", lambda x, k: _conv((1, 1), "SAME")(x[:, 1:], k[:, 1:]),
