@@ -1,6 +1,6 @@
 """What to run:
 
-    nox -s tests                             what a change has to pass: about twenty minutes on two cores
+    nox -s tests                             what a change has to pass: about a quarter of an hour on two cores
     nox -s tests -- packages/jax2onnx-lax/tests/indexing -k gather
                                              these tests alone
     nox -s unit -- lax nnx                   all tests of these packages; of all of them without a name
@@ -175,7 +175,7 @@ def tests_of(session: nox.Session, name: str) -> str:
 
 SUITE = ["--pyargs", "jax2onnx_testing.suite"]
 # Of each test so many parameters, all in `unit`; see `pytest.mark.sampled`.
-QUICK = ["--jax2onnx-quick", "-o", "jax2onnx_sampled=3"]
+QUICK = ["--jax2onnx-quick", "-o", "jax2onnx_sampled=2"]
 
 
 def quick() -> list[str]:

@@ -45,7 +45,7 @@ OPERATORS = {
     for name in operator_names()
     if not re.search(r"/Variable|/NoOp|(?<!Is)_Is(Not)?$|Comparison\w*_Is(Not)?_(?!Is)", name)
 }
-PYTEST = ["-q", "-x", "-rfE", "-p", "no:cacheprovider", "--jax2onnx-quick", "-o", "jax2onnx_sampled=3"]
+PYTEST = ["-q", "-x", "-rfE", "-p", "no:cacheprovider", "--jax2onnx-quick", "-o", "jax2onnx_sampled=2"]
 # Tests run in copies of a process that has imported what the packages stand on, but no package.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["jax.numpy", "onnx.reference", "onnx_ir", "onnxruntime", "pytest"])
