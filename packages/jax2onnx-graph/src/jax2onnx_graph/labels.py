@@ -11,7 +11,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.facts.expressions import evaluate
 from jax2onnx_graph.metadata import DIMS_KEY, SymbolInfo, read_symbols
-from jax2onnx_graph.traversal import all_values, given_inputs, subgraphs
+from jax2onnx_graph.traversal import all_values, given_inputs, is_value_read, subgraphs
 
 __all__ = ["LabelCount", "check_labels", "count_labels", "fixed_labels", "numbers_in", "symbol_table", "symbols_in"]
 
@@ -98,7 +98,7 @@ def count_labels(model: ir.Model) -> LabelCount:
             continue
         if value.shape is not None:
             labels += _symbolic(value.shape)
-        elif _is_read(value):
+        elif is_value_read(value):
             labels.append(None)
     return LabelCount(len(labels), sum(map(is_labelled, labels)))
 
@@ -118,13 +118,9 @@ def _is_constant(value: ir.Value) -> bool:
     return value.const_value is not None if node is None else node.op_type == "Constant"
 
 
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
-
-
 def _unexplained(model: ir.Model, known: Collection[str]) -> Iterator[str]:
     for value in all_values(model):
-        if value.shape is None and _is_read(value) and not _has_a_reason(value):
+        if value.shape is None and is_value_read(value) and not _has_a_reason(value):
             yield f"{value.name}: its shape is not known; the rule that emits it should give dims=… to ctx.op."
         for axis, dim in enumerate(value.shape or ()):
             if isinstance(dim, ir.SymbolicDim):

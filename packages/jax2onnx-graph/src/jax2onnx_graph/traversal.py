@@ -16,6 +16,7 @@ __all__ = [
     "check_depth",
     "given_inputs",
     "is_read",
+    "is_value_read",
     "needed_by",
     "place_of",
     "subgraphs",
@@ -109,6 +110,11 @@ def is_read(node: ir.Node) -> bool:
         if output.uses() or output.is_graph_output():
             return True
     return False
+
+
+def is_value_read(value: ir.Value) -> bool:
+    """Whether a value is read, or an output of its graph."""
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def place_of(node: ir.Node) -> str:

@@ -10,6 +10,7 @@ from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
+from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["StableSortsPass"]
 
@@ -28,7 +29,7 @@ class StableSortsPass(GraphPass):
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in list(editor.nodes()):
-            if node.op_type != "TopK" or not _is_read(node.outputs[1]):
+            if node.op_type != "TopK" or not is_value_read(node.outputs[1]):
                 continue
             x, dims, axis = node.inputs[0], dims_of(node.inputs[0]), node.attributes.get_int("axis", -1)
             if x is None or dims is None or (isinstance(size := dims[axis], int) and not 1 < size <= _LONGEST):
@@ -36,7 +37,7 @@ class StableSortsPass(GraphPass):
             b, (values, indices) = editor.before(node), node.outputs
             first = _first(b, node, x, axis) if _is_one(node.inputs[1]) else _least(b, node, x, dims, axis % len(dims))
             first.shape = indices.shape
-            if _is_read(values):
+            if is_value_read(values):
                 taken = b.op("GatherElements", x, first, axis=axis, dims=b.dims(values))
                 editor.reroute(values, _always(taken))
             editor.reroute(indices, _always(first))
@@ -45,10 +46,6 @@ class StableSortsPass(GraphPass):
 
 def _always(result: ir.Value) -> Callable[[ir.Value], ir.Value]:
     return lambda _: result
-
-
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _is_one(count: ir.Value | None) -> bool:

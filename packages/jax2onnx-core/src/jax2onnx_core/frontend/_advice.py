@@ -73,7 +73,7 @@ def _on_inputs(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
 
 
 def _on_values(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
-    """What to write in the place of code that wants the numbers in an array; how an argument becomes static."""
+    """The form to write in the place of code that wants the numbers in an array; how an argument becomes static."""
     advice = next((text for kind, text in _NEEDS_VALUE.items() if isinstance(error, kind)), None)
     if advice is not None:
         yield f"{advice} It is at {line}"

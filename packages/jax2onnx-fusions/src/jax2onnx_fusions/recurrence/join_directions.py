@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import attribute_values
-from jax2onnx_graph.facts.values import constant_tensor, dims_of
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 from jax2onnx_graph.weights.absent import computed
@@ -173,7 +173,7 @@ def _first_states(first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph
     position = {node: index for index, node in enumerate(graph)}
     states: list[list[_Available]] = []
     for index in _STATES:
-        given = [node.inputs[index] if index < len(node.inputs) else None for node in both]
+        given = [operand(node, index) for node in both]
         given = given[:1] * 2 if same_tensor(*given) else given
         found = [_available(value, position, first) for value in given if value is not None]
         available = [state for state in found if state is not None]

@@ -6,7 +6,7 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, known, operand
 
 __all__ = ["axis_of", "known_operand", "named_axes", "rank_of"]
 
@@ -19,7 +19,7 @@ def rank_of(value: ir.Value | None) -> int | None:
 
 def known_operand(node: ir.Node, index: int) -> np.ndarray | None:
     """The small constant that an operand of `node` is; None for another value, and for one that is left out."""
-    return known(node.inputs[index]) if index < len(node.inputs) else None
+    return known(operand(node, index))
 
 
 def axis_of(node: ir.Node, rank: int) -> int:

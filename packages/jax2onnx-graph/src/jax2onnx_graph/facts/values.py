@@ -11,7 +11,17 @@ from jax2onnx_graph.facts.dims import Dim
 from jax2onnx_graph.facts.sizes import LabelledDim, size_of
 from jax2onnx_graph.weights.absent import known_array
 
-__all__ = ["SMALL", "LabelledDim", "constant_tensor", "dims_of", "given_operands", "known", "same_dim", "same_dims"]
+__all__ = [
+    "SMALL",
+    "LabelledDim",
+    "constant_tensor",
+    "dims_of",
+    "given_operands",
+    "known",
+    "operand",
+    "same_dim",
+    "same_dims",
+]
 
 #: Constants of so many elements are looked at wherever they are met.
 SMALL = 1024
@@ -32,6 +42,11 @@ def known(value: ir.Value | None, limit: int | None = SMALL) -> np.ndarray | Non
     """The array that `value` always holds, if it is a constant of at most `limit` elements whose numbers are there."""
     tensor = constant_tensor(value)
     return None if tensor is None or (limit is not None and tensor.size > limit) else known_array(tensor)
+
+
+def operand(node: ir.Node, index: int) -> ir.Value | None:
+    """An operand of a node, None if it is left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
 
 
 def given_operands(node: ir.Node) -> list[ir.Value]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.metadata import note_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
+from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["Write", "open_graph", "put_if", "write_results"]
 
@@ -27,7 +28,7 @@ def put_if(
       runs_where: the value of the condition for which the operator runs.
       mended: what is noted of the copy of the operator in its branch, see `note_mended`.
     """
-    name, read = node.name or node.op_type, [i for i, value in enumerate(node.outputs) if _is_read(value)]
+    name, read = node.name or node.op_type, [i for i, value in enumerate(node.outputs) if is_value_read(value)]
     outputs = [_like(node.outputs[i]) for i in read]
     branches = _operator_body(editor, node, read, mended), open_graph(editor.node_name(f"{name}_other"), (), outputs)
     names = ("then_branch", "else_branch") if runs_where else ("else_branch", "then_branch")
@@ -45,11 +46,6 @@ def put_if(
     for i, new in zip(read, outputs, strict=True):
         editor.replace_value(node.outputs[i], new)
     editor.discard(node)
-
-
-def _is_read(value: ir.Value) -> bool:
-    """Whether a value is read or given as a result."""
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def open_graph(name: str, inputs: Iterable[ir.Value], results: Sequence[ir.Value]) -> ir.Graph:

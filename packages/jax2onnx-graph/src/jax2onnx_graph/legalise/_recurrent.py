@@ -6,17 +6,13 @@ from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.values import operand
 from jax2onnx_graph.rewrite.editor import InsertionPoint
 
-__all__ = ["STATES", "first_states", "operand", "sizes", "zeros"]
+__all__ = ["STATES", "first_states", "sizes", "zeros"]
 
 #: The operands that are the first hidden and the first cell state.
 STATES = (5, 6)
-
-
-def operand(node: ir.Node, index: int) -> ir.Value | None:
-    """An operand of a node, None if it is left out."""
-    return node.inputs[index] if index < len(node.inputs) else None
 
 
 def first_states(b: InsertionPoint, node: ir.Node) -> list[ir.Value]:

@@ -8,10 +8,9 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import ValueUse, facts_of
 from jax2onnx_graph.legalise._carriers import use_of
 from jax2onnx_graph.legalise.kernels import operator_key, signature
+from jax2onnx_graph.rewrite.patterns import COMPARISONS
 
 __all__ = ["UnroundedValues"]
-
-_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
 
 class UnroundedValues:
@@ -36,7 +35,7 @@ class UnroundedValues:
 
     def compared(self, node: ir.Node) -> Sequence[ir.Value]:
         """The operands of a comparison that are to be rounded."""
-        if node.op_type not in _COMPARISONS:
+        if node.op_type not in COMPARISONS:
             return ()
         return [value for value in node.inputs if value is not None and value in self._values]
 

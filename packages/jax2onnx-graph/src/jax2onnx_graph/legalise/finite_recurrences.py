@@ -10,9 +10,9 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, known, operand
 from jax2onnx_graph.legalise._branches import open_graph, put_if, write_results
-from jax2onnx_graph.legalise._recurrent import STATES, first_states, operand
+from jax2onnx_graph.legalise._recurrent import STATES, first_states
 from jax2onnx_graph.metadata import is_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
@@ -191,7 +191,7 @@ def _parts(b: InsertionPoint, value: ir.Value, axis: int, count: int) -> Sequenc
 
 
 def _joined(b: InsertionPoint, values: Sequence[ir.Value], axis: int) -> ir.Value:
-    """What both directions have, [1, ...] along an axis, as one value."""
+    """The parts of both directions, [1, ...] along an axis, as one value."""
     dims = list(b.known_dims(values[0]))
     dims[axis] = len(values)
     return b.with_dims(b.concat(values, axis), dims)

@@ -24,7 +24,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
 from jax2onnx_graph.facts.operators import Operands, facts_of
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, operand
 from jax2onnx_graph.forms import ALONG_AN_AXIS
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.targets import Target
@@ -99,7 +99,7 @@ def _operands_can_be_adapted(node: ir.Node, perm: Permutation) -> bool:
     if rank_of(node.inputs[0]) != len(perm) or "axes" in node.attributes:
         return False
     for index in (facts.axes_input, *facts.per_axis_inputs):
-        value = node.inputs[index] if index is not None and index < len(node.inputs) else None
+        value = None if index is None else operand(node, index)
         if value is not None and known(value) is None:
             return False
     if node.op_type == "Slice":

@@ -98,12 +98,7 @@ def convolve(
     preferred_element_type: DtypeLike | None = None,
 ) -> Replacement | None:  # fmt: skip
     """JAX asks for the `len` of both, which a symbolic size is none of."""
-    x, kernel = jnp.asarray(a), jnp.asarray(v)
-    if not _have_symbolic_lengths(x, kernel):
-        return None
-    if mode != "full" and x.shape[0] < kernel.shape[0]:
-        x, kernel = kernel, x
-    return Replacement(_slid(x, jnp.flip(kernel), mode, precision, preferred_element_type))
+    return _slid(a, v, mode, precision, preferred_element_type, correlates=False)
 
 
 @composites.call("jax.numpy:correlate", name="jax.numpy.correlate", is_required=True)
@@ -112,33 +107,34 @@ def correlate(
     preferred_element_type: DtypeLike | None = None,
 ) -> Replacement | None:  # fmt: skip
     """As `convolve`."""
+    return _slid(a, v, mode, precision, preferred_element_type, correlates=True)
+
+
+def _slid(
+    a: ArrayLike, v: ArrayLike, mode: str, precision: lax.PrecisionLike, dtype: DtypeLike | None, *, correlates: bool
+) -> Replacement | None:
+    """The products of the shorter array with what is below it, at all its places that a mode has; whole numbers become real ones."""
     x, kernel = jnp.asarray(a), jnp.asarray(v)
-    if not _have_symbolic_lengths(x, kernel):
+    if x.ndim != 1 or kernel.ndim != 1 or all(map(is_static, (*x.shape, *kernel.shape))):
         return None
-    kernel = jnp.conj(kernel)
-    if mode != "full" and x.shape[0] < kernel.shape[0]:
-        return Replacement(jnp.flip(_slid(kernel, x, mode, precision, preferred_element_type)))
-    return Replacement(_slid(x, kernel, mode, precision, preferred_element_type))
-
-
-def _have_symbolic_lengths(x: Array, kernel: Array) -> bool:
-    return x.ndim == kernel.ndim == 1 and not all(map(is_static, (*x.shape, *kernel.shape)))
-
-
-def _slid(x: Array, kernel: Array, mode: str, precision: lax.PrecisionLike, dtype: DtypeLike | None) -> Array:
-    """The products of a kernel with what is below it, at all its places that a mode has; whole numbers become real ones."""
     kind = jnp.result_type(x, kernel)
     kind = kind if dtype is not None or jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(kind, 1.0)
+    x, kernel = x.astype(kind), (jnp.conj(kernel) if correlates else kernel).astype(kind)
+    exchanged = mode != "full" and bool(x.shape[0] < kernel.shape[0])
+    if exchanged:
+        x, kernel = kernel, x
     size = kernel.shape[0]
     padding = {"valid": (0, 0), "same": (size // 2, size - size // 2 - 1), "full": (size - 1, size - 1)}
     if mode not in padding:
         raise ValueError(f"mode must be one of ['full', 'same', 'valid'], not {mode!r}.")
-    x, kernel, (low, high) = x.astype(kind), kernel.astype(kind), padding[mode]
+    low, high = padding[mode]
     if not is_static(size):  # of convolutions, JAX takes known paddings only
         x, low, high = lax.pad(x, jnp.zeros((), kind), [(low, high, 0)]), 0, 0
-    return lax.conv_general_dilated(
+    kernel = kernel if correlates else jnp.flip(kernel)
+    made = lax.conv_general_dilated(
         x[None, None], kernel[None, None], (1,), [(low, high)], precision=precision, preferred_element_type=dtype
     )[0, 0]
+    return Replacement(jnp.flip(made) if correlates and exchanged else made)
 
 
 def _pairs(
