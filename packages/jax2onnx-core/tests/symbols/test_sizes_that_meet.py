@@ -190,7 +190,7 @@ def test_a_symbol_that_meets_a_number_is_an_error_with_the_line(fn):
     ],
 )
 def test_what_is_decided_of_a_size_that_may_be_zero_holds_at_zero(difference):
-    answers = []
+    answers: list[bool | None] = []
 
     def fn(x):
         try:
