@@ -48,6 +48,13 @@ def opset_of(model: ir.Model) -> int:
     return model.opset_imports[""]
 
 
+def declare_opset(model: ir.Model, opset: int) -> None:
+    """Declare the version of the standard operators, of the main graph and of functions."""
+    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for root in roots:
+        root.opset_imports[""] = opset
+
+
 def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> None:
     """Declare the lowest opset at which the model means the same and runs as well, and the format that belongs to it.
 
@@ -64,9 +71,7 @@ def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> No
             if needed < opset:
                 needed = _needed_opset(node, opset, needed, target)
         opset = needed
-    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for root in roots:
-        root.opset_imports[""] = opset
+    declare_opset(model, opset)
     model.ir_version = _ir_version(model, opset)
 
 
@@ -85,9 +90,7 @@ def raise_opset(model: ir.Model, opset: int) -> None:
                 f"{others[0].op_type} ({place_of(others[0])}) means something else at opset {higher} than at {higher - 1}. Export with "
                 f"to_onnx(…, opset={opset})."
             )
-    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for root in roots:
-        root.opset_imports[""] = max(declared, opset)
+    declare_opset(model, max(declared, opset))
     model.ir_version = max(model.ir_version, _ir_version(model, max(declared, opset)))
 
 

@@ -269,7 +269,7 @@ def _product(editor: GraphEditor, node: ir.Node) -> None:
         assert dtype is not None
         zeros = editor.constant(np.zeros(_sizes(product)[-1:], dtype.numpy()))
         b = editor.after(product)
-        editor.reroute(product, lambda value: b.op("Add", value, zeros, dims=dims_of(value)))
+        editor.reroute(product, lambda value: b.op("Add", value, zeros, dims=b.dims(value)))
 
 
 def _joined(editor: GraphEditor, node: ir.Node) -> None:

@@ -8,7 +8,7 @@ from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.operators import operators_where
 from jax2onnx_graph.facts.values import known, operand
 from jax2onnx_graph.legalise.kernels import operator_key
-from jax2onnx_graph.opsets import means_the_same, opset_of
+from jax2onnx_graph.opsets import declare_opset, means_the_same, opset_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.traversal import all_nodes, place_of
@@ -40,8 +40,7 @@ class Opset17Pass(GraphPass):
                 f"Opset 17 does not have operators of this model in the form that it needs:{''.join(lines)}\nExport with opset=18 or a "
                 "later one, or let the function do without them."
             )
-        for graph in (model.graph, *model.functions.values()):
-            graph.opset_imports[""] = 17
+        declare_opset(model, 17)
         return result
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
