@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.legalise.opset_17 import Opset17Pass
+from onnx.reference import ReferenceEvaluator
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -18,7 +19,7 @@ def model_of(body: str) -> ir.Model:
 
 
 def value(model: ir.Model) -> np.ndarray:
-    return np.asarray(onnx.reference.ReferenceEvaluator(ir.to_proto(model)).run(None, {"x": X})[0])
+    return np.asarray(ReferenceEvaluator(ir.to_proto(model)).run(None, {"x": X})[0])
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMean", "ReduceProd", "ReduceL2", "ReduceLogSumExp"])
