@@ -49,7 +49,7 @@ class Measured(NamedTuple):
       parameters: how many numbers are trained.
       milliseconds: the time of a step.
       ratio: it, divided by that of `jax.jit`.
-      memory, memory_of_jax: the megabytes that a process needs to train, beside those for its imports.
+      memory, memory_of_jax: the megabytes that a process needs to train, beside those for its imports; the least of three processes.
       difference, difference_of_jax: the largest difference of a loss to that of `jax.jit`, and what that of JAX without XLA's optimisations is.
       accuracy, accuracy_of_jax: the part of examples that is right at the end.
     """
@@ -160,7 +160,7 @@ def measured(name: str, steps: int, seconds: float) -> Measured:
     by_model, by_jax = map(statistics.median, in_turns(ways, rounds=20, seconds=seconds))
     with tempfile.TemporaryDirectory() as directory:
         folder = str(training.save(Path(directory) / "training"))
-        memory = (peak(name, folder), peak(name, None)) if steps else (0.0, 0.0)
+        memory = [min(peak(name, way) for _ in range(3)) if steps else 0.0 for way in (folder, None)]
     session.reset()
     jitted, plain = InJax(task), InJax(task, PLAIN)
     found = losses(lambda *batch: session.step(*batch)["loss"], task, steps)
