@@ -232,6 +232,19 @@ def minimums(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-n", WORKERS, *SUITE, "--jax2onnx-precision=f32", *session.posargs)
 
 
+# Made anew each time, since there is a newer one each week; `onnx-weekly` is in the place of `onnx`.
+@nox.session(python=OLDEST_PYTHON, reuse_venv=False, tags=["nightly"])
+def weekly(session: nox.Session) -> None:
+    """The cases with ONNX of this week and the newest ONNX Runtime and IR, pre-releases too; `-- --jax2onnx-dist nnx` of a package."""
+    install_workspace(session)
+    newest = ["--upgrade", "--prerelease=allow"]
+    install(session, "onnxruntime", "onnx-ir", flags=newest)
+    session.run_install("uv", "pip", "uninstall", "-q", "onnx")
+    install(session, "onnx-weekly", flags=["--no-deps", *newest])  # what requires `onnx` would bring it back
+    command = ["python", "-m", "pytest", "-q", "-n", WORKERS, *SUITE, "--jax2onnx-precision=f32", *session.posargs]
+    session.run(*command, env=test_environment(session))
+
+
 @nox.session(python=[OLDEST_PYTHON, NEWEST_PYTHON])
 def golden(session: nox.Session) -> None:
     """The exported graphs beside those of tests-integration/golden; `-- --update` rewrites these, on both Pythons.
@@ -466,7 +479,7 @@ def qnn(session: nox.Session) -> None:
 # The scripts of benchmarks/ with tables, and what each needs besides the workspace.
 TABLES = {
     "control": [], "conversion": [], "experts": [], "generation": [], "quantization": [], "recurrences": [], "samplers": [],
-    "training": [], "weights": [], "optimisers": ["onnxslim>=0.1.90", "onnxsim>=0.8"],
+    "training": [], "training_runtimes": [], "weights": [], "optimisers": ["onnxslim>=0.1.90", "onnxsim>=0.8"],
     # Libraries whose models are surveyed; transformers 5 has no Flax models.
     "survey": ["google-tunix>=0.1.6", "transformers>=4.57,<5", "keras-hub>=0.32", "equimo>=1.1"],
 }  # fmt: skip
