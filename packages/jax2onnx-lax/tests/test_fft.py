@@ -95,3 +95,18 @@ def test_long_transforms_without_the_operator_need_no_large_matrix(name: str, le
     (got,) = reference_runtime.load(model)({str(model.graph.inputs[0].name): x})
     atol = 2e-6 * float(np.abs(want).max())
     np.testing.assert_allclose(got, np.stack([want.real, want.imag], -1), rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize(("name", "more"), [("rfft", -1), ("fft", 2), ("irfft", 3), ("ihfft", 1)])
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+def test_an_axis_is_cut_or_padded_to_a_symbolic_length(name: str, more: int, norm: str | None) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        transformed: jax.Array = getattr(jnp.fft, name)(x, x.shape[0] + more, axis=0, norm=norm)
+        return transformed
+
+    program = to_onnx(fn, [("N + 1", 3)])
+    for size in (2, 5, 8):
+        x = np.cos(np.arange(size * 3, dtype=np.float32)).reshape(size, 3)
+        got, want = program(x), fn(jnp.asarray(x))
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

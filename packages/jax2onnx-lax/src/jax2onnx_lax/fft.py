@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax2onnx_core import Context, Dim, Rules, Value
+from jax.typing import ArrayLike
+from jax2onnx_core import Composites, Context, Dim, Replacement, Rules, Value
+from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import Array
 
-__all__ = ["rules"]
+__all__ = ["composites", "rules"]
 
+composites = Composites()
 rules = Rules()
 
 #: Transforms the last but one axis of a physical complex array: `(ctx, x, length, inverse)`.
@@ -36,6 +40,33 @@ _LARGEST_MATRIX, _LARGEST_OF_POWER_OF_TWO = 2**20, 2**18
 # The same for a target without DFT: 64 MB of float32.
 _LARGEST_WITHOUT_DFT = 2**24
 _COMPLEX, _REAL = 4, 1
+
+
+@composites.call("jax._src.numpy.fft:_fft_core", name="jax.numpy.fft", is_required=True)
+def of_symbolic_lengths(
+    func_name: str, fft_type: lax.FftType, a: ArrayLike, s: Sequence[Dim] | None, axes: Sequence[int] | None,
+    norm: str | None,
+) -> Replacement | None:  # fmt: skip
+    """JAX takes numbers only as the lengths that arrays are cut or padded to."""
+    x = jnp.asarray(a)
+    if s is None or all(map(is_static, s)) or len(s) > 3 or len(s) != len(s if axes is None else axes):
+        return None
+    last = tuple(range(x.ndim - len(s), x.ndim))
+    order = last if axes is None else tuple(axes)
+    x = jnp.moveaxis(x, order, last)
+    lengths = (*s[:-1], s[-1] // 2 + 1) if fft_type == lax.FftType.IRFFT else tuple(s)
+    x = x[(..., *(slice(length) for length in lengths))]
+    missing = [(0, length - x.shape[axis]) for axis, length in zip(last, lengths, strict=True)]
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - len(s)) + missing)
+    result = lax.fft(x, fft_type, cast("Sequence[int]", tuple(s)))  # JAX takes symbolic lengths here
+    if norm in ("ortho", "forward"):
+        dtype = result.real.dtype
+        number = math.prod((jnp.asarray(length).astype(dtype) for length in s), start=jnp.ones((), dtype))
+        factor = jnp.sqrt(number) if norm == "ortho" else number
+        result = result * (factor if func_name.startswith("i") else 1 / factor)
+    elif norm not in (None, "backward"):
+        return None
+    return Replacement(jnp.moveaxis(result, last, order))
 
 
 @rules.lower("fft", physical=True)

@@ -54,8 +54,18 @@ def _expected(n: int, parts: int) -> Expect:
     return at_most(10, DFT=1) if is_power else at_most(40, DFT=2)
 
 
+def _convolved(x: jax.Array) -> jax.Array:
+    """Along an axis that is padded to twice its length, so that nothing wraps around."""
+    n = x.shape[0]
+    product = jnp.fft.rfft(x, 2 * n, axis=0) * jnp.fft.rfft(jnp.cos(x), 2 * n, axis=0)
+    return jnp.fft.irfft(product, 2 * n, axis=0)[:n]
+
+
 cases = [
     *(case for n in (1, 2, 8, 17, 131, 512, 520, 1024, 1026) for case in _lengths(n)),
+    Case("twice_a_symbolic_length", lambda x: jnp.fft.rfft(x, 2 * x.shape[1], norm="ortho"), [(3, "N")], ("fft", "jax.numpy.fft"),
+         at_most(50, MatMul=2), atol=_FORWARD),
+    Case("long_convolution", _convolved, [("N", 2)], ("fft", "jax.numpy.fft"), at_most(75, MatMul=6), atol=_FORWARD),
     Case("packed", jnp.fft.fft, [((3, 512), np.complex64)], _covers, "DFT", atol=_FORWARD),
     Case(
         "packed_17",
