@@ -42,7 +42,7 @@ _LARGEST_WITHOUT_DFT = 2**24
 _COMPLEX, _REAL = 4, 1
 
 
-@composites.call("jax._src.numpy.fft:_fft_core", name="jax.numpy.fft", is_required=True)
+@composites.call("jax._src.numpy.fft:_fft_core", name="jax.numpy.fft.transform", is_required=True)
 def of_symbolic_lengths(
     func_name: str, fft_type: lax.FftType, a: ArrayLike, s: Sequence[Dim] | None, axes: Sequence[int] | None,
     norm: str | None,

@@ -63,9 +63,9 @@ def _convolved(x: jax.Array) -> jax.Array:
 
 cases = [
     *(case for n in (1, 2, 8, 17, 131, 512, 520, 1024, 1026) for case in _lengths(n)),
-    Case("twice_a_symbolic_length", lambda x: jnp.fft.rfft(x, 2 * x.shape[1], norm="ortho"), [(3, "N")], ("fft", "jax.numpy.fft"),
+    Case("twice_a_symbolic_length", lambda x: jnp.fft.rfft(x, 2 * x.shape[1], norm="ortho"), [(3, "N")], ("fft", "jax.numpy.fft.transform"),
          at_most(50, MatMul=2), atol=_FORWARD),
-    Case("long_convolution", _convolved, [("N", 2)], ("fft", "jax.numpy.fft"), at_most(75, MatMul=6), atol=_FORWARD),
+    Case("long_convolution", _convolved, [("N", 2)], ("fft", "jax.numpy.fft.transform"), at_most(75, MatMul=6), atol=_FORWARD),
     Case("packed", jnp.fft.fft, [((3, 512), np.complex64)], _covers, "DFT", atol=_FORWARD),
     Case(
         "packed_17",
