@@ -479,7 +479,8 @@ def qnn(session: nox.Session) -> None:
 # The scripts of benchmarks/ with tables, and what each needs besides the workspace.
 TABLES = {
     "control": [], "conversion": [], "experts": [], "generation": [], "quantization": [], "recurrences": [], "samplers": [],
-    "training": [], "weights": [], "optimisers": ["onnxslim>=0.1.90", "onnxsim>=0.8"], "winml_tables": ["pyarrow>=18"],
+    "training": [], "training_runtimes": [], "weights": [], "optimisers": ["onnxslim>=0.1.90", "onnxsim>=0.8"],
+    "winml_tables": ["pyarrow>=18"],
     # Libraries whose models are surveyed; transformers 5 has no Flax models.
     "survey": ["google-tunix>=0.1.6", "transformers>=4.57,<5", "keras-hub>=0.32", "equimo>=1.1"],
 }  # fmt: skip

@@ -53,7 +53,7 @@ class Placement(NamedTuple):
 
 
 class BrowserRuntime:
-    """A provider of ONNX Runtime Web, "wasm" or "webgpu", in the build that has both, `onnxruntime-web/webgpu`."""
+    """A provider of ONNX Runtime Web, "wasm" or "webgpu", in the build that has both, `onnxruntime-web/webgpu`; "node" is WebAssembly in Node.js."""
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
@@ -95,7 +95,8 @@ class BrowserRuntime:
           TargetError: the runtime refuses the model.
         """
         request = {
-            "model": base64.b64encode(model).decode(), "provider": self.provider, "optimise": optimise, "log": log,
+            "model": base64.b64encode(model).decode(), "provider": "wasm" if self.provider == "node" else self.provider,
+            "optimise": optimise, "log": log,
             "feeds": {name: _tensor(np.asarray(array)) for name, array in feeds.items()},
         }  # fmt: skip
         process = self._process or self._start()
@@ -143,7 +144,7 @@ class BrowserRuntime:
 
     def _start(self) -> subprocess.Popen[str]:
         self._process = subprocess.Popen(
-            ["node", "models.mjs"], cwd=SCRIPTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ["node", "models.mjs", self.provider], cwd=SCRIPTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self._process
 

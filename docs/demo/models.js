@@ -1,4 +1,4 @@
-// The two models: loading them, on the graphics card where there is one, and what they compute.
+// The models: loading them, on the graphics card where there is one, what they compute, and what one of them learns.
 //
 // models.json, which the exporter writes beside the models, names their inputs, outputs and states.
 
@@ -53,18 +53,67 @@ function run(session, feeds) {
   return result;
 }
 
-/** Images of 8 × 8 pixels between 0 and 1 → probabilities of the ten digits. */
+const ARRAYS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array };
+
+/** The numbers of elements of tensors with these sizes. */
+const sizeOf = (dims) => dims.reduce((product, dim) => product * dim, 1);
+
+/** How many steps a drawing is learned in, and how many examples each of them sees: some that were drawn, the others from the data set. */
+const [STEPS, DRAWN, OTHERS] = [30, 8, 24];
+
+/** Images of 8 × 8 pixels between 0 and 1 → probabilities of the ten digits. Its last layers learn in the page. */
 export class Digits {
   static async load(ort, described, provider) {
     const model = new Digits();
-    Object.assign(model, { ort, described, session: await session(ort, described.file, { executionProviders: [provider] }) });
+    const options = { executionProviders: [provider] };
+    const bytes = await (await fetched(`./${described.states}`)).arrayBuffer();
+    Object.assign(model, {
+      ort, described, bytes, session: await session(ort, described.file, options), step: await session(ort, described.step, options),
+    });
+    model.forget();
     return model;
   }
 
+  /** Go back to the weights that the page came with. */
+  forget() {
+    this.drawn = { images: [], labels: [] };
+    let offset = 0;
+    this.states = Object.fromEntries(this.described.pairs.map(({ input, type, dims }) => {
+      const array = new ARRAYS[type](this.bytes.slice(offset, offset += 4 * sizeOf(dims)));
+      return [input, new this.ort.Tensor(type, array, dims)];
+    }));
+  }
+
   async classify(pixels) {
-    const { input, probabilities } = this.described;
-    const image = new this.ort.Tensor("float32", pixels, [1, 8, 8, 1]);
-    return (await run(this.session, { [input]: image }))[probabilities].data;
+    const feeds = { images: new this.ort.Tensor("float32", pixels, [1, 8, 8, 1]) };
+    for (const name of this.session.inputNames) feeds[name] ??= this.states[name];
+    return (await run(this.session, feeds)).probabilities.data;
+  }
+
+  /** Take a step of training on a batch of images and their digits; resolves to the loss. */
+  async train(images, labels) {
+    const feeds = {
+      images: new this.ort.Tensor("float32", Float32Array.from(images.flatMap((image) => [...image])), [images.length, 8, 8, 1]),
+      labels: new this.ort.Tensor("int32", Int32Array.from(labels), [labels.length]),
+    };
+    const results = await run(this.step, { ...feeds, ...this.states });
+    for (const { input, output } of this.described.pairs) this.states[input] = results[output];
+    return results.loss.data[0];
+  }
+
+  /** Learn that a drawing is a digit, without forgetting the others; resolves to the last loss. */
+  async learn(pixels, digit, random = Math.random) {
+    this.drawn.images.push(pixels);
+    this.drawn.labels.push(digit);
+    const { examples } = this.described;
+    let loss = NaN;
+    for (let step = 0; step < STEPS; step++) {
+      const own = Array.from({ length: DRAWN }, (_, i) => (this.drawn.labels.length - 1 + i) % this.drawn.labels.length);
+      const others = Array.from({ length: OTHERS }, () => Math.floor(random() * examples.labels.length));
+      const chosen = (key) => [...own.map((i) => this.drawn[key][i]), ...others.map((i) => examples[key][i])];
+      loss = await this.train(chosen("images"), chosen("labels"));
+    }
+    return loss;
   }
 }
 
@@ -83,10 +132,7 @@ export class Writer {
   begin() {
     this.position = 0;
     this.release();
-    this.states = this.described.states.map(({ type, dims }) => {
-      const size = dims.reduce((product, dim) => product * dim, 1);
-      return new this.ort.Tensor(type, new { float32: Float32Array, int32: Int32Array, uint32: Uint32Array }[type](size), dims);
-    });
+    this.states = this.described.states.map(({ type, dims }) => new this.ort.Tensor(type, new ARRAYS[type](sizeOf(dims)), dims));
   }
 
   release() {

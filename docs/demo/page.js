@@ -16,7 +16,8 @@ function say(text, kind = "") {
 
 element("bars").append(...Array.from({ length: 10 }, (_, digit) => {
   const bar = document.createElement("li");
-  bar.innerHTML = `<span><i></i></span>${digit}`;
+  bar.innerHTML = `<span><i></i></span><button type="button" aria-label="This is a ${digit}">${digit}</button>`;
+  bar.querySelector("button").addEventListener("click", () => teach(digit));
   return bar;
 }));
 
@@ -57,7 +58,7 @@ async function classify() {
   running = (async () => {
     while (changed) {
       changed = false;
-      const pixels = pixelsOf(pen.getImageData(0, 0, canvas.width, canvas.height));
+      const pixels = drawing();
       if (pixels === null) break;
       const start = performance.now();
       const probabilities = await models.digits.classify(pixels);
@@ -68,6 +69,35 @@ async function classify() {
   })();
   await running.finally(() => { running = null; });
 }
+
+const drawing = () => pixelsOf(pen.getImageData(0, 0, canvas.width, canvas.height));
+
+/** Learn what the drawing is, and show what the network makes of it then. */
+let teaching = false;
+async function teach(digit) {
+  const pixels = drawing();
+  if (teaching || pixels === null || models === null) return;
+  teaching = true;
+  element("lesson").textContent = "learning …";
+  try {
+    const start = performance.now();
+    const loss = await models.digits.learn(pixels, digit);
+    const count = models.digits.drawn.labels.length;
+    await classify();
+    element("lesson").textContent =
+      `has learned ${count} of your drawings; loss ${loss.toFixed(3)}, ${((performance.now() - start) / 1000).toFixed(2)} s`;
+  } catch (error) {
+    element("lesson").textContent = error.message;
+  }
+  teaching = false;
+}
+
+element("forget").addEventListener("click", async () => {
+  if (teaching || models === null) return;
+  models.digits.forget();
+  element("lesson").textContent = "";
+  await classify();
+});
 
 function place(event) {
   const box = canvas.getBoundingClientRect();

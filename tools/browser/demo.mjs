@@ -9,12 +9,25 @@ const [folder, picture] = process.argv.slice(2);
 const wanted = JSON.parse(fs.readFileSync(path.join(folder, "wanted.json"), "utf8"));
 const { address } = await serve(folder);
 
-/** In the page: what both models compute, by the page's own module. */
-async function computeInPage({ probabilities, logits }) {
+/** In the page: what the models compute, by the page's own module. */
+async function computeInPage({ probabilities, logits, losses }) {
   const { chooseProvider, loadModels } = await import("./models.js");
   const { digits, writer, provider } = await loadModels(await chooseProvider());
-  const found = { provider, probabilities: [], logits: [], text: logits.prompt };
-  for (const image of probabilities.images) found.probabilities.push([...await digits.classify(Float32Array.from(image))]);
+  const found = { provider, logits: [], text: logits.prompt };
+  const classified = async () => {
+    const rows = [];
+    for (const image of probabilities.images) rows.push([...await digits.classify(Float32Array.from(image))]);
+    return rows;
+  };
+  found.probabilities = await classified();
+  found.losses = [];
+  for (const { images, labels } of losses.batches) found.losses.push(await digits.train(images, labels));
+  digits.forget();
+  const stroke = Float32Array.from({ length: 64 }, (_, i) => (i % 8 === 3 || i % 8 === 4 ? 1 : 0));
+  const before = performance.now();
+  await digits.learn(stroke, 7);
+  found.seconds = (performance.now() - before) / 1000;
+  found.after = await classified();
   const { characters } = writer.described;
   const start = performance.now();
   for (let i = 0; i < logits.wanted.length; i++) {
@@ -49,12 +62,23 @@ async function visit(gpu) {
   await page.waitForFunction(() => document.getElementById("digit").textContent !== "?", null, { timeout: 60_000 });
   await page.waitForTimeout(1000);
   const drawn = await page.textContent("#digit");
+  const taught = await teach(page, 7);
+  await page.click("#forget");
+  await page.waitForFunction(() => document.getElementById("digit").textContent !== "7", null, { timeout: 60_000 });
+  const again = await page.textContent("#digit");
   const status = await page.textContent("#status");
   if (picture && gpu) await takePicture(page);
   const found = await page.evaluate(computeInPage, wanted);
   await browser.close();
   if (errors.length) throw new Error(errors.join("\n"));
-  return { ...found, drawn, status };
+  return { ...found, drawn, taught, again, status };
+}
+
+/** The digit that the page sees after it was taught which one the drawing is. */
+async function teach(page, digit) {
+  await page.click(`#bars li:nth-child(${digit + 1}) button`);
+  await page.waitForFunction(() => document.getElementById("lesson").textContent.includes("loss"), null, { timeout: 120_000 });
+  return page.textContent("#digit");
 }
 
 async function takePicture(page) {

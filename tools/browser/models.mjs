@@ -1,4 +1,5 @@
 // Runs models in a browser for tools/browser_runtime.py: a request per line of the input, an answer per line of the output.
+// `models.mjs node` runs them in this process instead, by WebAssembly.
 //
 // Request: {model, provider: "wasm" | "webgpu", feeds: {name: tensor}, optimise, log}; tensor: {type, dims, data}. Bytes are in base64.
 // Answer: {outputs: [tensor]}, or {error}; with log also {log: [line]}, what ONNX Runtime said when it loaded the model.
@@ -10,9 +11,11 @@ import { launch, serve } from "./browser.mjs";
 
 const SECONDS = 60;
 const LATE = `no answer in ${SECONDS} seconds`;
+const inNode = process.argv[2] === "node";
 const { address } = await serve(path.dirname(fileURLToPath(import.meta.url)));
-const browser = await launch({ gpu: true });
-let page = null;
+const browser = inNode ? null : await launch({ gpu: true });
+const library = inNode ? "onnxruntime-web" : "/ort/ort.webgpu.min.mjs";
+let page = inNode ? { evaluate: (run, request) => run(request), close: async () => undefined } : null;
 let lines = [];
 
 async function opened() {
@@ -25,16 +28,16 @@ async function opened() {
 }
 
 /** In the page: load a model and run it once. */
-async function runInPage({ model, provider, feeds, optimise, log }) {
+async function runInPage({ library, model, provider, feeds, optimise, log }) {
   const ARRAYS = {
     float32: Float32Array, float64: Float64Array, float16: globalThis.Float16Array ?? Uint16Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
     int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array,
   };
   const bytes = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const text = (array) => btoa(Array.from(array, (byte) => String.fromCharCode(byte)).join(""));
-  const ort = await import("/ort/ort.webgpu.min.mjs");
+  const ort = await import(library);
   ort.env.wasm.numThreads = 1;
-  ort.env.wasm.wasmPaths = "/ort/";
+  if (library.startsWith("/")) ort.env.wasm.wasmPaths = "/ort/";
   ort.env.logLevel = log ? "verbose" : "fatal";
   const session = await ort.InferenceSession.create(bytes(model), {
     executionProviders: [provider], graphOptimizationLevel: optimise ? "all" : "disabled",
@@ -61,7 +64,7 @@ async function answer(request) {
   lines = [];
   const late = new Promise((_, reject) => setTimeout(() => reject(new Error(LATE)), SECONDS * 1000));
   try {
-    const outputs = await Promise.race([(await opened()).evaluate(runInPage, request), late]);
+    const outputs = await Promise.race([(await opened()).evaluate(runInPage, { library, ...request }), late]);
     return request.log ? { outputs, log: lines } : { outputs };
   } catch (error) {
     const message = String(error.message ?? error);
@@ -73,7 +76,7 @@ async function answer(request) {
     if (!message.includes("ERROR_CODE")) {
       // What ended in another way than by an error of ONNX Runtime leaves a module that may be of no use.
       await page?.close().catch(() => undefined);
-      page = null;
+      if (!inNode) page = null;
     }
     return { error: message };
   }
@@ -82,5 +85,5 @@ async function answer(request) {
 for await (const line of readline.createInterface({ input: process.stdin })) {
   process.stdout.write(`${JSON.stringify(await answer(JSON.parse(line)))}\n`);
 }
-await browser.close();
+await browser?.close();
 process.exit(0);

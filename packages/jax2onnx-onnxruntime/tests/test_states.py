@@ -374,6 +374,11 @@ def test_shared_weights_are_not_rearranged():
     assert options.get_session_config_entry("session.disable_prepacking") == "1"
 
 
+@pytest.mark.parametrize("arena", [None, True, False])
+def test_memory_stays_with_a_session_unless_it_is_told_otherwise(arena):
+    assert session_options(RuntimeOptions(arena=arena)).enable_cpu_mem_arena is (arena is not False)
+
+
 def test_a_session_is_opened_on_a_file(tmp_path):
     ir.save(model_of("(float[2] keys) => (float[2] new_keys) { new_keys = Neg(keys) }"), tmp_path / "m.onnx")
     loaded = OrtRuntime().open(tmp_path / "m.onnx", [KEYS], RuntimeOptions())

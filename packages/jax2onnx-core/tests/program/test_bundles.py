@@ -299,6 +299,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "initial": ({"initial": {"keys": X}}, "initial: there is no state 'keys'; the states are cache.keys"),
     "no size": ({"sizes": {"C": 4}}, "The program 'prefill': The state 'cache.keys'"),
     "flag": ({"share_weights": 1}, "share_weights"),
+    "other flag": ({"arena": 0}, "arena"),
 }
 
 

@@ -87,6 +87,8 @@ def session_options(options: RuntimeOptions) -> ort.SessionOptions:
         made.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, _LEVELS[level])
     if options.share_weights:
         made.add_session_config_entry("session.disable_prepacking", "1")
+    if options.arena is not None:
+        made.enable_cpu_mem_arena = options.arena
     return made
 
 

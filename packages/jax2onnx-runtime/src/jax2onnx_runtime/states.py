@@ -48,6 +48,7 @@ class RuntimeOptions:
       graph_optimization_level: how far the runtime may rewrite the graph: "all", "extended", "basic" or "disabled".
       share_weights: whether the weights stay in memory as they are in the file, so that all programs that are loaded from it share
         them; kernels do not rearrange them for their own use then, with which products of several rows take longer.
+      arena: whether the memory of intermediate values stays with the session after a run; a runtime that has no arena ignores it.
     """
 
     threads: int | None = None
@@ -55,10 +56,11 @@ class RuntimeOptions:
     session_options: Any = None
     graph_optimization_level: str | None = None
     share_weights: bool | None = None
+    arena: bool | None = None
 
     def given(self) -> list[str]:
-        """The names of the options that are not left to the runtime."""
-        return [field.name for field in dataclasses.fields(self) if vars(self)[field.name] is not None]
+        """The names of the options that a runtime has to follow."""
+        return [name for name, value in vars(self).items() if name != "arena" and value is not None]
 
 
 class StatefulModel(Protocol):

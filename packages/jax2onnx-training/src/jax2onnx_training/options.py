@@ -29,3 +29,4 @@ class SessionOptions(TypedDict, total=False):
     session_options: object
     graph_optimization_level: str | None
     share_weights: bool
+    arena: bool

@@ -27,10 +27,11 @@ class TrainingSession:
 
     Args:
       bundle: the programs.
-      options: those of `Bundle.session`: threads, providers, …
+      options: those of `Bundle.session`: threads, providers, …; by default without an arena, which each program would have for itself.
     """
 
     def __init__(self, bundle: Bundle, **options: Unpack[SessionOptions]) -> None:
+        options.setdefault("arena", options.get("session_options") is not None)
         self._session = bundle.session(**options)
         interface = bundle[STEP].interface
         self._arguments = interface.step.arguments

@@ -158,6 +158,7 @@ class Bundle(Mapping[str, Program]):
         self, *, initial: Mapping[str, Array] | None = None, sizes: Sizes | None = None, window: Sizes | None = None,
         limits: Sizes | None = None, threads: int | None = None, providers: Sequence[object] | None = None,
         session_options: object = None, graph_optimization_level: str | None = None, share_weights: bool = False,
+        arena: bool = True,
     ) -> BundleSession:  # fmt: skip
         """Load each program once, to run them step by step with the states that they have in common.
 
@@ -175,15 +176,17 @@ class Bundle(Mapping[str, Program]):
           graph_optimization_level: "all", "extended", "basic" or "disabled".
           share_weights: whether the programs share the weights as they are in the file, of which there is one copy in memory
             then. Products of several rows take longer, and those of weights in blocks (int4, int8) very much longer.
+          arena: whether each program keeps the memory of its intermediate values after a run, where the runtime has a choice.
 
         Raises:
           OptionError: an option fits no state, a state has no first value, or states of one name differ in type.
           TargetError: the runtime is not installed, or cannot run the models.
         """
         check_flag("share_weights", share_weights)
+        check_flag("arena", arena)
         check_common_states(self.programs, self.links)
         options = RuntimeOptions(
-            threads, providers, session_options, graph_optimization_level, share_weights or None
+            threads, providers, session_options, graph_optimization_level, share_weights or None, None if arena else False
         )  # fmt: skip
         state_sizes = StateSizes(sizes or {}, window or {}, limits or {})
         with self._loadable(needs_files=share_weights) as programs:
