@@ -232,6 +232,19 @@ def minimums(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-n", WORKERS, *SUITE, "--jax2onnx-precision=f32", *session.posargs)
 
 
+# Made anew each time, since there is a newer one each week; `onnx-weekly` is in the place of `onnx`.
+@nox.session(python=OLDEST_PYTHON, reuse_venv=False, tags=["nightly"])
+def weekly(session: nox.Session) -> None:
+    """The cases with ONNX of this week and the newest ONNX Runtime and IR, pre-releases too; `-- --jax2onnx-dist nnx` of a package."""
+    install_workspace(session)
+    newest = ["--upgrade", "--prerelease=allow"]
+    install(session, "onnxruntime", "onnx-ir", flags=newest)
+    session.run_install("uv", "pip", "uninstall", "-q", "onnx")
+    install(session, "onnx-weekly", flags=["--no-deps", *newest])  # what requires `onnx` would bring it back
+    command = ["python", "-m", "pytest", "-q", "-n", WORKERS, *SUITE, "--jax2onnx-precision=f32", *session.posargs]
+    session.run(*command, env=test_environment(session))
+
+
 @nox.session(python=[OLDEST_PYTHON, NEWEST_PYTHON])
 def golden(session: nox.Session) -> None:
     """The exported graphs beside those of tests-integration/golden; `-- --update` rewrites these, on both Pythons.

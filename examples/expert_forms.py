@@ -334,6 +334,34 @@ def _gshard(w: Weights) -> Mixture:
     return mixture
 
 
+def _scattered_places(w: Weights) -> Mixture:
+    """The gates are scattered to places; those beyond the capacity are dropped."""
+
+    def mixture(x: jax.Array) -> jax.Array:
+        gates, chosen = _chosen(w, x)
+        place, capacity = _places(w, chosen)
+        none = jnp.zeros((len(x), w.experts, capacity), x.dtype)
+        return _by_capacity(w, x, none.at[jnp.arange(len(x))[:, None], chosen, place].set(gates, mode="drop"))
+
+    return mixture
+
+
+def _scattered_tokens(w: Weights) -> Mixture:
+    """Tokens are scattered to slots, and what experts make of them is gathered, as the dispatchers of Flaxformer and V-MoE do."""
+
+    def mixture(x: jax.Array) -> jax.Array:
+        gates, chosen = _chosen(w, x)
+        place, capacity = _places(w, chosen)
+        at = chosen.reshape(-1), place.reshape(-1)
+        copies = jnp.repeat(x, chosen.shape[1], axis=0)
+        taken = jnp.zeros((w.experts, capacity, x.shape[1]), x.dtype).at[at].set(copies, mode="drop")
+        hidden = jax.nn.silu(jnp.einsum("ecd,edf->ecf", taken, w.gate)) * jnp.einsum("ecd,edf->ecf", taken, w.up)
+        made = jnp.einsum("ecf,efd->ecd", hidden, w.down)
+        return (made.at[at].get(mode="fill", fill_value=0).reshape(*chosen.shape, -1) * gates[..., None]).sum(1)
+
+    return mixture
+
+
 def _switch_transformer(w: Weights) -> Mixture:
     """One expert for each token."""
 
@@ -371,4 +399,6 @@ def forms(w: Weights) -> list[Form]:
         Form("gathered weights, `vmap` over tokens", _gathered_by_token(w)),
         Form("GShard: capacity, two experts", _gshard(w), needs_size=True),
         Form("Switch: capacity, one expert", _switch_transformer(w), needs_size=True),
+        Form("capacity, gates scattered to places", _scattered_places(w), needs_size=True),
+        Form("capacity, tokens scattered to slots", _scattered_tokens(w), needs_size=True),
     ]

@@ -171,7 +171,7 @@ def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runti
     try:
         own = outcome(exported(model, runtime.target), model, want, loader(runtime))
     except errors.Jax2OnnxError as error:
-        reason = missing_types(str(error)) or " ".join(str(error).split())[:80]
+        reason = missing(str(error)) or " ".join(str(error).split())[:80]
         return f"refused for its target: {reason}"
     return "equal with its target" if own == "equal" else f"{found}; with its target {own}".removeprefix("; ")
 
@@ -210,8 +210,9 @@ def worker(runtime: Runtime, names: list[str]) -> list[Entry]:
     return entries
 
 
-def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
-    """The table of the cases by target, and below it the reasons for those that are not equal."""
+def case_rows(results: Mapping[str, Sequence[Entry]], every: int) -> Iterator[str]:
+    """The table of the cases, or of one of every so many of them, by target, and below it the reasons for those that are not equal."""
+    yield f"{'All cases' if every == 1 else f'A sample, one of every {every} cases'}:\n"
     yield "| target | cases | " + " | ".join(STATUSES) + " |"
     yield "|---|" + "---:|" * (len(STATUSES) + 1)
     for target, entries in results.items():
@@ -221,21 +222,34 @@ def case_rows(results: Mapping[str, Sequence[Entry]]) -> Iterator[str]:
         grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
         for entry in entries:
             if entry["status"] != "equal":
-                why = entry["reason"] or missing_types(entry["detail"]) or entry["detail"]
+                why = entry["reason"] or missing(entry["detail"]) or entry["detail"]
                 grouped[entry["status"], why.replace(f"{ROOT}{os.sep}", "")].append(entry["name"])
         yield f"\n### `{target}`\n" if grouped else ""
         for (status, why), names in sorted(grouped.items()):
             yield f"* {status}: {why} ({len(names)}, such as `{names[0]}`)"
 
 
-def missing_types(detail: str) -> str:
-    """The element types or the feature that the target lacks according to an error at export; empty for another error."""
-    types = {dtype.lower() for dtype in re.findall(r"has no \w+ for ((?i:bool|double|b?float\d+|u?int\d+))\b", detail)}
-    if types:
-        return "no operators for " + ", ".join(sorted({"float64" if dtype == "double" else dtype for dtype in types}))
+def missing(detail: str) -> str:
+    """The element types, operators or features that the target lacks according to an error at export; empty for another error."""
+    if types := named(
+        r"has no \w+ for ((?i:bool|double|b?float\d+|u?int\d+))\b", detail.lower().replace("double", "float64")
+    ):
+        return f"no operators for {types}"
+    if "can lower these primitives" in detail and (operators := named(r"has no (\w+) for ", detail)):
+        return f"no {operators}"
     if "has no elements" in detail:
         return "an output without elements"
+    if "depends on data, and" in detail:
+        return "a size that depends on data"
+    if "does not run wholly on" in detail:
+        found = re.findall(r"(\S.*?) [(][^()]*[)]", detail.partition(": ")[2])
+        return f"not on the NPU: {'; '.join(dict.fromkeys(found))}"
     return detail.partition("for this model: ")[2].partition(" With to_onnx")[0]
+
+
+def named(pattern: str, text: str) -> str:
+    """The first group of each match of a pattern, sorted: "int8, uint8"."""
+    return ", ".join(sorted(set(re.findall(pattern, text))))
 
 
 def unexplained(results: Mapping[str, Sequence[Entry]]) -> list[str]:
@@ -305,9 +319,7 @@ def outcomes_of_program(one: programs.Program, runtimes: Iterable[Runtime]) -> l
         try:
             return to_onnx(fn, programs.specs(one), target=target)
         except errors.Jax2OnnxError as error:
-            if "depends on data, and" in str(error):
-                return "a size that depends on data"
-            return missing_types(str(error)) or " ".join(str(error).split())[:80]
+            return missing(str(error)) or " ".join(str(error).split())[:80]
 
     def outcome_in(runtime: Runtime) -> tuple[str, str]:
         program = exported_for(runtime.target)
@@ -330,7 +342,7 @@ def accelerate(options: argparse.Namespace) -> None:
     target, _, python = options.accelerator.partition("=")
     runtime = Runtime(target, python)
     entries = run_cases(runtime, list(variants_of(runtime))[:: options.every], options.workers, fresh=options.fresh)
-    write_part(DEVICES, target, case_rows({target: entries}))
+    write_part(DEVICES, target, case_rows({target: entries}, options.every))
     failed = [e for e in entries if e["status"] in ("wrong", "not run") and e["reason"] is None]
     if failed:
         sys.exit("\n".join(f"{target}: {entry['name']}: {entry['detail']}" for entry in failed))
@@ -386,7 +398,7 @@ def main() -> None:
     names = list(target_cases.variants())[:: options.every]
     own = [runtime for runtime in runtimes.values() if runtime.target != "onnxruntime" and runtime.provider != "webgpu"]
     results = {runtime.target: run_cases(runtime, names, options.workers, fresh=options.fresh) for runtime in own}
-    write_part(PAGE, "cases", case_rows(results))
+    write_part(PAGE, "cases", case_rows(results, options.every))
     if wrong := unexplained(results):
         sys.exit("\n".join(wrong))
 

@@ -834,6 +834,25 @@ MIXTURES = [
         values=("unit",),
         assume=("finite",),
     ),
+    Formula(
+        "slots of experts",
+        {"x": "T 128"},
+        f"""
+        gates, chosen = lax.top_k(nn.softmax(x @ {_weights(128, 8)}), {{k:2|1}})
+        flat = chosen.reshape(-1)
+        is_chosen = nn.one_hot(flat, 8, dtype=jnp.int32)
+        place = (jnp.cumsum(is_chosen, 0) * is_chosen).max(-1) {{first:- 1|- 0|* 0|- 3}}
+        copies = jnp.repeat(x, chosen.shape[1], axis=0)
+        slots = jnp.zeros((8, {{capacity:8|1|3}}, 128)).at[flat, place].{{write:set|add|max}}(copies, mode="drop")
+        up, down = {_weights(8, 128, 512)}, {_weights(8, 512, 128)}
+        made = jnp.einsum("ecf,efd->ecd", nn.relu(jnp.einsum("ecd,edf->ecf", slots, up)), down) {{behind:* 2|+ slots|* slots[:, :1]}}
+        taken = made.at[{{row:flat|7 - flat|-flat}}, place].get(mode="fill", fill_value=0)
+        return (taken.reshape(*chosen.shape, -1) * gates[..., None]).sum(1)
+        """,
+        passes=["SelectCapacitySlots"],
+        dtypes=("float32",),
+        values=("unit",),
+    ),
 ]
 
 #: All formulas.

@@ -115,7 +115,7 @@ def test_a_target_without_versions():
 
 
 def test_an_opset_that_the_version_does_not_run():
-    with pytest.raises(errors.OptionError, match="choose one from 18 to 21"):
+    with pytest.raises(errors.OptionError, match="choose one from 17 to 21"):
         to_onnx(jnp.tanh, [(3,)], target="onnxruntime==1.18", opset=22)
 
 

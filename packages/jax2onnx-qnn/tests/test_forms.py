@@ -41,6 +41,13 @@ FORMS = {
     "sum of what is behind": ("(float[2,5] x) => (float[2,5] y) <int64 a = {1}>", "y = CumSum<exclusive = 1, reverse = 1>(x, a)"),
     "computed bounds": ("(float[2,5] x, float b) => (float[2,5] y)", "n = Neg(b) y = Clip(x, n, b)"),
     "one index": ("(float[4,3] x, float[3] u) => (float[4,3] y) <int64[1] i = {-2}>", "y = ScatterND(x, i, u)"),
+    "a product between reshapes": (
+        "(float[2,2,2] x) => (float[2,2,2] y) <int64[2] a = {2,4}, int64[3] b = {2,2,2}, float[4,4] w = {1,2,3,4,5,6,7,8,9,8,7,6,5,4,3,2}>",
+        "p = Reshape(x, a) q = MatMul(p, w) y = Reshape(q, b)",
+    ),
+    "a number next to others": (
+        "(float[2,2] x) => (float[6] y) <float[2,1] c = {3,3}, int64[1] s = {6}>", "j = Concat<axis = -1>(x, c) y = Reshape(j, s)",
+    ),
     "booleans": ("(bool[1,2,1,2,1] x) => (bool[2,2,1,2,3] y) <int64[5] s = {2,2,1,2,3}>", "y = Expand(x, s)"),
 }  # fmt: skip
 

@@ -23,6 +23,13 @@ def test_a_program_is_verified_there():
     to_onnx(network, [(4, 8)], target="qnn").verify()
 
 
+@pytest.mark.parametrize(
+    "fn", [jnp.fft.ifft, jnp.fft.fft2, lambda x: (x.reshape(1, 16) @ np.eye(16, dtype=np.float32)).reshape(2, 8)]
+)
+def test_products_between_reshapes_are_right_there(fn):
+    to_onnx(fn, [(2, 8)], target="qnn").verify()
+
+
 def test_what_does_not_run_wholly_there_is_an_error():
     program = to_onnx(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x), [(3,)])
     with pytest.raises(TargetError, match="does not run the whole model"):

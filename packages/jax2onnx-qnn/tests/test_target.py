@@ -86,6 +86,11 @@ def test_without_the_provider_running_says_what_to_install(monkeypatch):
         program.bisect(runtime="qnn")
 
 
+def test_what_is_computed_in_half_precision_is_not_rounded_to_another():
+    with pytest.raises(ConversionError, match="float32, so that nothing can be rounded to a given one"):
+        to_onnx(lambda x: jax.lax.reduce_precision(x, 5, 10), [(3,)], target="qnn")
+
+
 def test_registering_the_target_reads_no_table():
     code = (
         "import sys, jax2onnx_qnn.plugin; print('jax2onnx_qnn._support' in sys.modules, 'onnxruntime' in sys.modules)"

@@ -35,6 +35,15 @@ def test_attention_is_built_for_a_range_of_lengths(dtype, is_causal):
 
 
 @needs_builder
+def test_an_input_that_decides_positions_may_be_any_number():
+    def window(x, start):
+        return jax.lax.dynamic_slice_in_dim(x, start, 3)
+
+    program = to_onnx(window, [(7, 4), ((), jnp.int32)], target="tensorrt")
+    assert build(tensorrt(), program.model_proto.SerializeToString(), {})
+
+
+@needs_builder
 def test_what_is_not_parsed_is_said():
     program = to_onnx(lambda x: jnp.fft.fft(x).real, [(8,)], target="onnx", opset=20)
     with pytest.raises(BuildError, match="does not parse the model"):

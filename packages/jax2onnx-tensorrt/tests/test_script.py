@@ -55,7 +55,8 @@ class Network:
     num_inputs = 2
 
     def get_input(self, index: int) -> types.SimpleNamespace:
-        return types.SimpleNamespace(name=("batch.camera", "count")[index], is_shape_tensor=index == 1)
+        name, shape = (("batch.camera", (-1, -1, 3)), ("count", (1,)))[index]
+        return types.SimpleNamespace(name=name, shape=shape, is_shape_tensor=index == 1)
 
 
 class Builder:
@@ -165,6 +166,11 @@ def test_the_numbers_of_an_input_that_decides_sizes_are_its_profile(run):
     profiles = EngineProfiles({"all": {}}, {"all": ShapeProfile({"count": ((1,), (4,), (8,))})})
     recorder = run(build_script({"model": profiles}), Recorder("10.15.1"))
     assert recorder.named("set_shape_input") == [("count", (1,), (4,), (8,))]
+
+
+def test_an_input_that_decides_sizes_may_be_any_number_without_a_profile(run):
+    recorder = run(build_script({"model": STATIC}), Recorder("10.15.1"))
+    assert recorder.named("set_shape_input") == [("count", [-(2**31)], [0], [2**31 - 1])]
 
 
 def test_without_tensorrt_it_says_what_to_install(monkeypatch, tmp_path):

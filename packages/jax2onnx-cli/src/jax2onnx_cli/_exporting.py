@@ -57,7 +57,7 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.option("--input-names", metavar="NAME,…", help="The names of the model's inputs, all of them, in order; or x=image for some."),
     click.option("--output-names", metavar="NAME,…", help="The names of the model's outputs, all of them, in order; or OWN=NEW for some."),
     click.option("--states", multiple=True, metavar="IN=OUT", help="An input that comes back as an output: 0=0, cache=new_cache; or which variables of a model are states: flax.nnx:Cache."),
-    click.option("--opset", type=int, help="The version of the standard operators, 18 to 28."),
+    click.option("--opset", type=int, help="The version of the standard operators, 17 to 28."),
     click.option("--target", help="What the model is made for: onnxruntime, openvino, onnx, …"),
     click.option("--assume", multiple=True, metavar="PROMISE", help="What is promised about the numbers: finite, if none is NaN or infinite."),
     click.option("--x64", is_flag=True, help="Export with JAX's 64-bit types."),

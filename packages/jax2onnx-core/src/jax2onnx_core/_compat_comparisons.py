@@ -30,6 +30,9 @@ from jax2onnx_core._compat_dims import (
 __all__ = ["Undecided", "size_comparisons", "undecided_equalities"]
 
 
+# JAX's functions whose result is wrong where a size is the one that they ask for and take for another.
+_ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d")
+
 # JAX's rules that want an axis to have as many elements as are taken from it.
 _TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")
 
@@ -87,15 +90,18 @@ def _is_never_negative(dim: Dim) -> bool:
         return bool(dim >= 0)
     if any(abs(coefficient) >= 2**31 for coefficient, _ in dim_expression(dim)):  # JAX computes with int32
         return False
+    if not _is_polynomial(dim):  # JAX would simplify operations as if the rest of a symbol were at least 1
+        return False
     scope, least = jax.export.SymbolicScope(), {}
     for name in symbols_of(dim):
         low = bounds(symbol(name, dim))[0]
         least[name] = _shape_poly._DimExpr._from_var(name, scope) + (int(low) if low > 0 else 0)
     rest = substitute(dim, least)
-    terms = dim_expression(rest) if is_symbolic_dim(rest) else [(int(rest), [])]
-    return all(
-        coefficient >= 0 and all(isinstance(factor, str) for factor, _ in factors) for coefficient, factors in terms
-    )
+    return bool(rest >= 0) if not is_symbolic_dim(rest) else all(factor >= 0 for factor, _ in dim_expression(rest))
+
+
+def _is_polynomial(dim: Dim) -> bool:
+    return all(isinstance(factor, str) for _, factors in dim_expression(dim) for factor, _ in factors)
 
 
 size_comparisons = _Comparisons().of_sizes
@@ -103,7 +109,7 @@ size_comparisons = _Comparisons().of_sizes
 
 @dataclasses.dataclass(frozen=True)
 class Undecided:
-    """Questions about symbolic dimensions that code outside of JAX asked and JAX took for false, without knowing.
+    """Questions about symbolic dimensions that JAX took for false, without knowing, and whose answer matters: of code outside of JAX mostly.
 
     Attributes:
       equal: the pairs that were compared → "file:line (function)".
@@ -194,7 +200,7 @@ class _Equality:
             found = vars(self._thread).get("found")
             if answer is False and found is not None:
                 frame = _asker(sys._getframe(1))
-                if _is_asked_by_user(frame):
+                if _is_asked_by_user(frame) or frame.f_code.co_name in _ANSWERS_BY_SIZE:
                     self._thread.found = None  # what follows compares dimensions, too
                     if _may_be_zero(dim, other):
                         found.equal.setdefault((dim, other), _place(frame))
@@ -240,6 +246,9 @@ class _Equality:
 
 
 def _place(frame: types.FrameType) -> str:
+    """The line of the first frame that is not JAX's, "file:line (function)"."""
+    while not is_user_file(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
     return user_line([(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)]) or ""
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 import types
 
+import jax
 import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +37,14 @@ def two_axes(x):
 
 def export(fn, rule, **options):
     return to_onnx(fn, [("B", "T")], plugins=[with_rule(rule)], **options)
+
+
+def test_an_elementwise_operator_is_for_operands_of_one_type():
+    rules = Rules(overrides=True)
+    rules.elementwise({"pow": "Pow"})
+    program = to_onnx(jax.lax.pow, [(3,), ((3,), jnp.int32)], plugins=[plugin(rules)])
+    assert ("pow", "the operands of Pow are of several types") in program.log.reasons
+    program.verify()
 
 
 WRONG = {

@@ -35,6 +35,20 @@ def test_a_given_opset_is_declared():
     assert (program.opset, program.model.ir_version) == (21, 10)
 
 
+def test_opset_17():
+    def fn(x):
+        return jax.nn.glu(x).max(axis=0), x.mean(), jax.lax.scan(lambda c, row: (c, (row * c).min()), x.sum(), x)[1]
+
+    program = to_onnx(fn, [("N", 4)], opset=17)
+    assert (program.opset, program.specialize(N=3).opset) == (17, 17)
+    program.verify()
+
+
+def test_what_opset_17_does_not_have_is_named_with_its_line():
+    with pytest.raises(errors.ConversionError, match=r"BitwiseAnd: 1, first at .*test_opsets.py:\d+"):
+        to_onnx(lambda x: x & 3, [((2,), jnp.int32)], opset=17, provenance=True)
+
+
 def test_the_report_says_what_holds_the_opset_up():
     lines = to_onnx(lambda x: jax.nn.gelu(x), [(3,)], provenance=True).report().splitlines()
     assert lines[0] == "ONNX program main, opset 20, IR version 10, target onnxruntime"

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.core import max_dim, min_dim
+from jax.errors import InconclusiveDimensionOperation
 from jax2onnx_core import errors, to_onnx
 
 
@@ -174,3 +176,29 @@ def test_a_symbol_that_meets_a_number_is_an_error_with_the_line(fn):
     assert "B may have any size, so it fits no number" in notes
     assert "It is at" in notes
     assert "test_sizes_that_meet.py:" in notes
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        lambda t: max_dim(1 - t, 0) * -1,
+        lambda t: min_dim(t, 1) - 1,
+        lambda t: (t + 1) // 2 - 1,
+        lambda t: (t + 1) % 2 - 1,
+        lambda t: t - 1,
+        lambda t: 2 * t * t,
+    ],
+)
+def test_what_is_decided_of_a_size_that_may_be_zero_holds_at_zero(difference):
+    answers: list[bool | None] = []
+
+    def fn(x):
+        try:
+            answers.append(bool(difference(x.shape[0]) >= 0))
+        except InconclusiveDimensionOperation:
+            answers.append(None)
+        return x
+
+    to_onnx(fn, [("T",)], constraints=["T >= 0"])
+    holds = {difference(size) >= 0 for size in range(8)}
+    assert answers == [True if holds == {True} else None]

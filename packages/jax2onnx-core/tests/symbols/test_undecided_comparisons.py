@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -55,6 +56,18 @@ def test_specializing_to_the_other_answer_traces_anew(fn):
     other.verify()
 
 
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+@pytest.mark.parametrize("fn", [equal, contained, of_two_symbols])
+def test_a_traced_function_is_asked_again(fn):
+    """JAX traces a jitted function once; the answers that it took for false belong to each trace that it is in."""
+    jitted = jax.jit(fn)
+    program = to_onnx(jitted, [("B", "T")])
+    other = program.specialize(B=1)
+    assert other.constraints == program.constraints
+    np.testing.assert_array_equal(other.specialize(T=1)(ones(1, 1)), 2 * ones(1, 1))
+    np.testing.assert_array_equal(program.specialize(B=1, T=1)(ones(1, 1)), 2 * ones(1, 1))
+
+
 def test_specializing_at_the_export():
     np.testing.assert_array_equal(to_onnx(equal, [("B", "T")], specialize={"T": 1})(ones(2, 1)), 2 * ones(2, 1))
 
@@ -85,10 +98,43 @@ def test_what_jax_itself_compares_is_no_question():
     assert program.constraints == []
 
 
+def slope(x):
+    return jax.grad(jnp.linalg.det)(x)
+
+
+def deviations(x):
+    return jnp.cov(x, rowvar=False)
+
+
+def buckets(x):
+    return jnp.digitize(x, jnp.cumsum(jnp.ones(x.shape[0])))
+
+
+def others(x):
+    return jnp.setdiff1d(x[:, 0], x[:, 1], size=2)
+
+
+@pytest.mark.parametrize(
+    ("fn", "shape", "constraints", "size"),
+    [
+        (slope, ("T", "T"), (), 1),
+        (deviations, ("T", 3), ("T >= 0",), 0),
+        (buckets, ("T", 3), ("T >= 0",), 0),
+        (others, ("T", 3), ("T >= 0",), 0),
+    ],
+)
+def test_what_a_function_of_jax_takes_for_another_size_is_a_constraint(fn, shape, constraints, size):
+    with pytest.warns(errors.ExportWarning, match=rf"_comparisons\.py:\d+ \({fn.__name__}\) whether T == {size}"):
+        program = to_onnx(fn, [shape], constraints=constraints)
+    assert program.constraints == [f"T != {size}"]
+    for n in (size, 3):
+        x = np.cos(np.arange(n * (n if shape[1] == "T" else 3), dtype=np.float32)).reshape(n, -1 if n else 3)
+        exported = program.specialize(T=n) if n == size else program
+        np.testing.assert_allclose(exported(x), fn(x), rtol=1e-4, atol=1e-6)
+
+
 def test_other_threads_are_not_recorded():
     def compare():
-        import jax
-
         (dim,) = jax.export.symbolic_shape("N")
         answers.append(dim == 1)
 

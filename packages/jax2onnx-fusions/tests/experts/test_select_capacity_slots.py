@@ -58,6 +58,56 @@ def test_gates_of_which_many_may_be_other_than_zero(fused, small, old, new):
     assert "Split" not in fused(SelectCapacitySlots(small), MIXTURE.replace(old, new), X, Y)
 
 
+SCATTERED = (
+    "zero = Constant<value = float {0}>() wide = Constant<value = int64[2] {2, 13}>() z = Expand(zero, wide) "
+    + "".join(
+        f"{name} = Constant<value = int64[1] {{{number}}}>() "
+        for name, number in {"start": 0, "end": 12, "along": 1}.items()
+    )
+)
+
+
+@pytest.mark.parametrize(("data", "most"), [("z", True), ("x", False)], ids=["zeros", "numbers"])
+def test_gates_that_are_scattered_to_zeros_of_which_a_column_is_dropped(fused, small, data, most):
+    body = (
+        CONSTANTS
+        + SCATTERED
+        + f"s = ScatterElements<axis = 1>({data}, k, w) g = Slice(s, start, end, along) "
+        + MADE
+        + SUM
+    )
+    inputs = "int64[2,1] k, float[2,1] w, float[2,13] x, float[4,3,5] r, float[4,5,6] u, float[4,6,5] d"
+    assert ("Split" in fused(SelectCapacitySlots(small), body, inputs, Y)) is most
+
+
+@pytest.mark.parametrize(
+    ("gather", "indices"),
+    [("m = Reshape(o, rows) y = Gather(m, k)", "int64[2] k"), ("y = GatherND(o, k)", "int64[2,2] k"),
+     ("m = Reshape(o, rows) y = Gather(m, k)", "int32[2] k")],
+)  # fmt: skip
+def test_slots_that_are_gathered_need_no_promise(fused, limited, gather, indices):
+    target = limited(thresholds={Threshold.OPERATOR_CALL: 0})
+    body = CONSTANTS + MADE.replace("m = Reshape(o, rows)", "") + gather
+    operators = fused(
+        SelectCapacitySlots(target), body, f"{indices}, float[4,3,5] r, float[4,5,6] u, float[4,6,5] d", Y
+    )
+    assert operators.count("Split") == 2
+
+
+@pytest.mark.parametrize(
+    ("indices", "gather", "output", "reason"),
+    [
+        ("int64[12] k", "y = Gather(m, k)", "float[12,5] y", "no more slots than tokens"),
+        ("int64[T] k", "y = Gather(m, k)", "float[T,5] y", "is not known"),
+        ("int64[2] k", "y = Gather<axis = 1>(m, k)", "float[12,2] y", None),
+    ],
+)
+def test_slots_of_which_as_many_are_gathered_compute_all(declined, small, indices, gather, output, reason):
+    body, inputs = CONSTANTS + MADE + gather, f"{indices}, float[4,3,5] r, float[4,5,6] u, float[4,6,5] d"
+    found = declined(SelectCapacitySlots(small), body, inputs, output)
+    assert [reason in one for one in found] == [True] if reason else found == []
+
+
 def test_slots_that_read_each_other_are_no_mixture(declined, small):
     body = MIXTURE.replace("a = Relu(h)", "a = Softmax<axis = 1>(h)")
     assert declined(SelectCapacitySlots(small), body, X, Y) != []

@@ -12,10 +12,21 @@ from jax2onnx_graph.facts.availability import schema_of
 from jax2onnx_graph.facts.dtypes import first_opset
 from jax2onnx_graph.facts.node_check import is_accepted
 from jax2onnx_graph.facts.operators import facts_of
-from jax2onnx_graph.targets import Target, standard_target
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import all_nodes, all_values, place_of
 
-__all__ = ["check_opset", "declare_versions", "opset_lines", "opset_of", "raise_opset"]
+__all__ = [
+    "OLDEST_OPSET",
+    "check_opset",
+    "declare_versions",
+    "means_the_same",
+    "opset_lines",
+    "opset_of",
+    "raise_opset",
+]
+
+OLDEST_OPSET = 17
+"""The oldest opset that can be asked for; what is written for it is lowered for opset 18, and written otherwise at the end."""
 
 _FIRST_WITH_METADATA = 10
 """The first version of the file format in which nodes, values and functions carry metadata, and functions types."""
@@ -24,7 +35,7 @@ _FIRST_WITH_METADATA = 10
 def check_opset(opset: int | None, target: Target) -> None:
     """Raise OptionError for an opset that no model for the target can have; None, the choice of the target, is fine."""
     newest = onnx.defs.onnx_opset_version()  # of the installed package, whose schemas are asked
-    supported = range(standard_target.opsets.start, min(target.opsets.stop, newest + 1))
+    supported = range(OLDEST_OPSET, min(target.opsets.stop, newest + 1))
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or opset not in supported):
         number = "" if isinstance(opset, int) else "it is a whole number; "
         raise OptionError(
@@ -35,6 +46,13 @@ def check_opset(opset: int | None, target: Target) -> None:
 def opset_of(model: ir.Model) -> int:
     """The version of the standard operators that a model declares."""
     return model.opset_imports[""]
+
+
+def declare_opset(model: ir.Model, opset: int) -> None:
+    """Declare the version of the standard operators, of the main graph and of functions."""
+    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
+    for root in roots:
+        root.opset_imports[""] = opset
 
 
 def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> None:
@@ -53,9 +71,7 @@ def declare_versions(model: ir.Model, target: Target, *, keep_opset: bool) -> No
             if needed < opset:
                 needed = _needed_opset(node, opset, needed, target)
         opset = needed
-    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for root in roots:
-        root.opset_imports[""] = opset
+    declare_opset(model, opset)
     model.ir_version = _ir_version(model, opset)
 
 
@@ -68,15 +84,13 @@ def raise_opset(model: ir.Model, opset: int) -> None:
     declared = opset_of(model)
     for higher in range(declared + 1, opset + 1):
         if others := [
-            node for node in all_nodes(model) if not node.domain and not _means_the_same(node, higher, higher - 1)
+            node for node in all_nodes(model) if not node.domain and not means_the_same(node, higher, higher - 1)
         ]:
             raise TargetError(
                 f"{others[0].op_type} ({place_of(others[0])}) means something else at opset {higher} than at {higher - 1}. Export with "
                 f"to_onnx(…, opset={opset})."
             )
-    roots: list[ir.Graph | ir.Function] = [model.graph, *model.functions.values()]
-    for root in roots:
-        root.opset_imports[""] = max(declared, opset)
+    declare_opset(model, max(declared, opset))
     model.ir_version = max(model.ir_version, _ir_version(model, max(declared, opset)))
 
 
@@ -97,16 +111,16 @@ def opset_lines(model: ir.Model, target: Target) -> Iterator[str]:
 
 def _needed_opset(node: ir.Node, opset: int, lowest: int, target: Target) -> int:
     """The lowest opset from `lowest` on at which a node means the same and runs as well as at `opset`."""
-    if node.domain or (_means_the_same(node, opset, lowest) and target.runs_as_well(node, opset, lowest)):
+    if node.domain or (means_the_same(node, opset, lowest) and target.runs_as_well(node, opset, lowest)):
         return lowest
     while opset > lowest:
-        if not (_means_the_same(node, opset, opset - 1) and target.runs_as_well(node, opset, opset - 1)):
+        if not (means_the_same(node, opset, opset - 1) and target.runs_as_well(node, opset, opset - 1)):
             return opset
         opset -= 1
     return opset
 
 
-def _means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
+def means_the_same(node: ir.Node, opset: int, lower: int) -> bool:
     """Whether a standard node has the same meaning at a lower opset."""
     schema = schema_of(node.op_type, opset)
     if schema is not None and schema.since_version <= lower:  # by the same schema

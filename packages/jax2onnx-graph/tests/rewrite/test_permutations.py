@@ -62,6 +62,7 @@ KEPT = {
               "a = Constant<value = int64[2] {1, 3}>() y = Slice(x, s, e, a)",
     "slices of the first axes": "s = Constant<value = int64[2] {0, 1}>() e = Constant<value = int64[2] {2, 3}>() y = Slice(x, s, e)",
     "pads": "p = Constant<value = int64[8] {0,1,2,3,0,0,1,0}>() y = Pad(x, p)",
+    "broadcasts": "n = Constant<value = int64[4] {2,3,4,5}>() y = Expand(x, n)",
     "tiles": "n = Constant<value = int64[4] {1,2,1,3}>() y = Tile(x, n)",
     "splits": "y, z = Split<axis = 2, num_outputs = 2>(x)",
 }  # fmt: skip
@@ -73,6 +74,8 @@ def test_a_permutable_operator_computes_the_same_on_a_permuted_operand(name):
     node = last_node(kept)
     for value in (*node.outputs, node.inputs[0]):
         value.shape = ir.Shape([2, 3, 4, 5])  # only the rank counts
+    for constant in node.inputs[1:]:
+        constant.shape = ir.Shape(constant.producer().attributes["value"].as_tensor().numpy().shape)
     assert permutable_inputs(node, PERM, standard_target) == range(1)
     rewrite_axes(GraphEditor(kept.graph, opset=23), node, PERM)
     expected = run(plain, X)
@@ -82,6 +85,7 @@ def test_a_permutable_operator_computes_the_same_on_a_permuted_operand(name):
 NOT_KEPT = {
     "unknown operators": "y = LpPool<kernel_shape = [1, 1]>(x)",
     "results of another rank": "y = ReduceSum<keepdims = 0>(x)",
+    "broadcasts to a shape of fewer axes": "n = Constant<value = int64[2] {4,5}>() y = Expand(x, n)",
     "normalisations": "s = Constant<value = float[1] {1}>() y = LayerNormalization(x, s)",
 }
 

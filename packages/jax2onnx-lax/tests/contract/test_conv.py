@@ -119,6 +119,29 @@ def test_same_padding_of_symbolic_space_is_right_at_every_size(strides, dilation
         np.testing.assert_array_equal(program(x), fn(x))
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 2)]])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_derivatives_along_a_symbolic_axis_are_right_at_every_size(padding, dilation):
+    @jax.vmap
+    def fn(x, w):
+        convolved = lax.conv_general_dilated(x, w, (2,), padding, rhs_dilation=(dilation,), feature_group_count=2)
+        return (convolved**2).sum()
+
+    slopes = jax.grad(lambda x, w: fn(x, w).sum(), (0, 1))
+    program = to_onnx(slopes, [(2, 1, 2, "N + 4"), (2, 4, 1, 3)])
+    w = _whole((2, 4, 1, 3), np.float32, 1)
+    for size in (1, 2, 5):
+        x = _whole((2, 1, 2, size + 4), np.float32, size)
+        for got, want in zip(program(x, w), slopes(x, w), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_what_is_padded_by_a_symbolic_length():
+    program = to_onnx(jax.scipy.signal.convolve, [("N", 3), ("N", 2)])
+    x, y = _whole((4, 3), np.float32, 0), _whole((4, 2), np.float32, 1)
+    np.testing.assert_array_equal(program(x, y), jax.scipy.signal.convolve(x, y))
+
+
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_transposed_conv_with_symbolic_batch_is_conv_transpose(padding):
     kernel = _whole((3, 3, 2, 4), np.float32, 1)

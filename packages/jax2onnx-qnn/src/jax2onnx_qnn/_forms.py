@@ -51,6 +51,10 @@ class FormsPass(GraphPass):
     9. Computed indices that may be below zero, which GatherElements and scatters do not know, get the size of the axis.
     10. The one index of a ScatterND gets an axis.
     11. Booleans on five axes are broadcast as integers.
+    12. A product with a constant of which both operand and result are reshaped, to one shape, gets a bias of zeros: the library has no
+        memory for it otherwise.
+    13. An operand next to one number many times, before it is reshaped, is a Pad: a product of it with a bias reads other numbers
+        than those of the Concat.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -253,6 +257,33 @@ def _is_counted(value: ir.Value) -> bool:
     return False
 
 
+def _product(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 12."""
+    x, product = node.inputs[0], node.outputs[0]
+    reshape = None if x is None else x.producer()
+    if reshape is None or reshape.op_type not in ("Flatten", "Reshape") or constant_tensor(node.inputs[1]) is None:
+        return
+    reshaped = [user for user, _ in product.uses() if user.op_type == "Reshape"]
+    if any(_sizes(user.outputs[0]) == _sizes(reshape.inputs[0]) for user in reshaped):
+        dtype = product.dtype
+        assert dtype is not None
+        zeros = editor.constant(np.zeros(_sizes(product)[-1:], dtype.numpy()))
+        b = editor.after(product)
+        editor.reroute(product, lambda value: b.op("Add", value, zeros, dims=b.dims(value)))
+
+
+def _joined(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 13."""
+    result, fill = node.outputs[0], known(node.inputs[-1])
+    if len(node.inputs) != 2 or fill is None or fill.size == 0 or (fill != fill.flat[0]).any():
+        return
+    if any(user.op_type == "Reshape" for user, _ in result.uses()):
+        axis, axes = node.attributes["axis"].as_int(), len(_sizes(result))
+        amounts = [0] * (2 * axes)
+        amounts[axes + axis % axes] = fill.shape[axis]
+        editor.put(node, "Pad", [node.inputs[0], editor.ints(amounts), editor.constant(fill.flat[0])])
+
+
 _ELEMENTWISE = (
     "Cos",
     "Elu",
@@ -274,11 +305,13 @@ _ELEMENTWISE = (
 _RULES: Mapping[str, _Rule] = {
     "Cast": _cast,
     "Clip": _clip,
+    "Concat": _joined,
     "CumSum": _cumulative_sum,
     "Expand": _expand,
     "GatherElements": _elements,
     "GatherND": _rows,
     "LayerNormalization": _norm,
+    "MatMul": _product,
     "Mod": _remainder,
     "RMSNormalization": _norm,
     "Resize": _resize,

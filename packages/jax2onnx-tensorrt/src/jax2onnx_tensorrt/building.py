@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +48,8 @@ def build(trt: ModuleType, model: Path | bytes, profiles: Mapping[str, Shapes], 
     Args:
       trt: the module `tensorrt()`.
       model: the ONNX file, or its bytes.
-      profiles: the optimisation profiles, in the order of their numbers.
+      profiles: the optimisation profiles, in the order of their numbers. An input that decides sizes or positions, such as the start
+        of a slice, may be any number of int32 where a profile does not name it.
       fp16: whether TensorRT may compute in float16; up to version 10.
 
     Raises:
@@ -67,17 +69,22 @@ def build(trt: ModuleType, model: Path | bytes, profiles: Mapping[str, Shapes], 
             raise BuildError("This TensorRT computes in the model's own types: export a model in float16 instead.")
         config.set_flag(trt.BuilderFlag.FP16)
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
-    deciding = {tensor.name for tensor in inputs if tensor.is_shape_tensor}
-    for shapes in profiles.values():
+    numbers = {tensor.name: number_range(tensor.shape) for tensor in inputs if tensor.is_shape_tensor}
+    for shapes in profiles.values() or ([{}] if numbers else []):
         profile = builder.create_optimization_profile()
-        for name, (least, usual, largest) in shapes.items():
-            set_range = profile.set_shape_input if name in deciding else profile.set_shape
+        for name, (least, usual, largest) in {**numbers, **shapes}.items():
+            set_range = profile.set_shape_input if name in numbers else profile.set_shape
             set_range(name, least, usual, largest)
         config.add_optimization_profile(profile)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         raise BuildError("\n".join(["TensorRT does not build the engine:", *errors]))
     return bytes(engine)
+
+
+def number_range(shape: Sequence[int]) -> Sequence[Sequence[int]]:
+    """The least, the usual and the largest numbers of an input of some shape that may be any of int32."""
+    return [[number] * math.prod(shape) for number in (-(2**31), 0, 2**31 - 1)]
 
 
 def error_log(trt: ModuleType, errors: list[str]) -> object:

@@ -21,7 +21,7 @@ from jax2onnx_core.frontend._printing import printing_lines
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend._sources import sources
-from jax2onnx_core.frontend.activation import activation_window, named_modules
+from jax2onnx_core.frontend.activation import activation_window, forget_traces, named_modules
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.sizes import check_questions, check_sizes
 from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
@@ -116,6 +116,9 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
                 raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
             advise(error, inputs, adapted.place)
             raise
+        finally:
+            if unknown.equal or unknown.lookups:  # a later trace has to ask again
+                forget_traces(registry)
     leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     taken = Names()
     names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]

@@ -24,11 +24,12 @@ from jax2onnx_core.plugins.errors import PluginError
 from jax2onnx_core.plugins.rules import Call, CompositeSpec, Replacement, qualified_name
 from jax2onnx_core.symbols.symbols import Symbols
 
-__all__ = ["activation_window", "exporting", "named_modules"]
+__all__ = ["activation_window", "exporting", "forget_traces", "named_modules"]
 
 # JAX's trace caches are keyed by this value, so traces made inside a window stay inside it.
 _trace_context = jax.make_user_context(default_value=None)
-# What it is for the token of a window: another object as soon as a trace holds sizes from data, which no other may share.
+# What it is for the token of a window: another object as soon as a trace is made that no other may share: its sizes are from data,
+# or it asked questions that have to be asked again.
 _contexts: weakref.WeakKeyDictionary[object, object] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -113,8 +114,13 @@ def activation_window(
 
 def _renew(token: object, stack: ExitStack) -> None:
     """Let no later trace, in this window or another one of the token, find those so far in JAX's caches."""
-    _contexts[token] = object()
+    forget_traces(token)
     stack.enter_context(_trace_context(object()))
+
+
+def forget_traces(token: object) -> None:
+    """Let no later window of the token find the traces so far in JAX's caches."""
+    _contexts[token] = object()
 
 
 @contextmanager

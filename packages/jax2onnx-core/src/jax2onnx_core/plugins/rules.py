@@ -184,6 +184,8 @@ def _elementwise(op_type: str) -> RuleFn:
         dtype = ctx.dtype(operands[0])
         if not ctx.supports(op_type, dtype):
             raise Declined(f"{ctx.target.name} has no {op_type} for {dtype}")
+        if any(ctx.dtype(x) != dtype for x in operands):
+            raise Declined(f"the operands of {op_type} are of several types")
         return ctx.op(op_type, *operands)
 
     rule.__qualname__ = f"{Rules.elementwise.__qualname__}({op_type})"

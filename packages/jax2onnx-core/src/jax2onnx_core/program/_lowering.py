@@ -15,6 +15,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
 from jax2onnx_graph.facts.dims import Dims, SpecializedDim
+from jax2onnx_graph.legalise.opset_17 import Opset17Pass
 from jax2onnx_graph.metadata import (
     StatePair,
     note_sizes,
@@ -24,7 +25,7 @@ from jax2onnx_graph.metadata import (
     write_states,
     write_symbols,
 )
-from jax2onnx_graph.opsets import declare_versions
+from jax2onnx_graph.opsets import OLDEST_OPSET, declare_versions
 from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
@@ -85,6 +86,11 @@ class LoweringOptions:
     output_layouts: GivenLayouts | None
     states: Sequence[StatePair]
     first_states: Mapping[str, jax.Array | Array]
+
+    @property
+    def lowered_opset(self) -> int:
+        """The opset of whose operators the model is made at first."""
+        return max(self.opset or self.target.best_opset, OLDEST_OPSET + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +156,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     _ = inputs.solution
     with _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited(), _without_collections():
         engine = make(
-            plugins.registry, options.target, options.opset or options.target.best_opset, inputs.symbols,
+            plugins.registry, options.target, options.lowered_opset, inputs.symbols,
             traced.weight_names, traced.snapshots, place=options.adapted.place, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,
         )  # fmt: skip
         for name, reason in traced.declined:
@@ -209,7 +215,8 @@ def _finish(model: ir.Model, engine: Engine, options: LoweringOptions) -> None:
     """Optimise a model, name its values and declare its versions."""
     plugins, target = options.plugins, options.target
     note_sizes(model, engine.state.positive)
-    optimised = optimise(model, target, plugins.registry.passes)
+    further = [Opset17Pass] if options.opset == OLDEST_OPSET else []
+    optimised = optimise(model, target, plugins.registry.passes, further=further)
     engine.log.notes += [*plugins.failure_notes(), *target.notes, *optimised.notes]
     engine.log.not_formed += optimised.not_formed
     engine.log.notes += supplier_hints(

@@ -70,7 +70,7 @@ def to_onnx(
         dynamic under a name of ours.
       kwargs: keyword arguments that become inputs of the model, specified likewise.
       constraints: what is known of the symbols: `"T >= 2"`, `"mod(T, 4) == 0"`, `"S >= 0"`.
-      opset: the version of the standard operators, 18 to 28; by default the target's best one is used, and the lowest
+      opset: the version of the standard operators, 17 to 28; by default the target's best one is used, and the lowest
         declared at which the graph means the same (`OnnxProgram.report` says what holds it up).
       target: the runtime to export for; by default the installed one, `"onnx"` for the pure standard.
       specialize: symbols to fix to numbers after tracing, `{"T": 1}`; see `OnnxProgram.specialize`.

@@ -13,7 +13,7 @@ from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["is_about_a_symbol", "place_of", "undecided"]
 
-_QUOTED = re.compile(r"'([^']+)'")
+_QUOTED = re.compile(r"(?<!attribute )'([^']+)'")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>) '(.+)' is inconclusive")
 # How Python, NumPy and JAX call a dimension that they want to be a number.

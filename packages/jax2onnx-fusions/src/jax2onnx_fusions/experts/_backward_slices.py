@@ -1,10 +1,13 @@
-"""`backward_slice`: the nodes that compute a value; `exclusive_nodes`: those whose results nothing else reads."""
+"""`backward_slice`: the nodes that compute a value; `exclusive_nodes`, `behind_weights`: parts of them."""
 
 from __future__ import annotations
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.facts.axes import rank_of
 
-__all__ = ["backward_slice", "exclusive_nodes"]
+from jax2onnx_fusions.experts._expert_subgraph import is_weight
+
+__all__ = ["backward_slice", "behind_weights", "exclusive_nodes"]
 
 _MOST_NODES = 64
 
@@ -31,3 +34,19 @@ def exclusive_nodes(nodes: set[ir.Node], reader: ir.Node) -> set[ir.Node]:
         if not torn:
             return nodes
         nodes = nodes - torn
+
+
+def behind_weights(nodes: set[ir.Node]) -> set[ir.Node]:
+    """Products with a weight of each expert, and the nodes that compute of their results."""
+    found = {node for node in nodes if node.op_type == "MatMul" and any(map(_is_stacked_weight, node.inputs))}
+    waiting = [*found]
+    for node in waiting:
+        for output in node.outputs:
+            new = {user for user, _ in output.uses() if user in nodes} - found
+            found |= new
+            waiting += new
+    return found
+
+
+def _is_stacked_weight(value: ir.Value | None) -> bool:
+    return is_weight(value) and rank_of(value) == 3

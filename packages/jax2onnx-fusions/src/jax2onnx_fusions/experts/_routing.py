@@ -16,7 +16,7 @@ from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_fusions.experts._routed_computation import PairIndices
 from jax2onnx_fusions.experts._sparsity import Sparsity, Validity
 
-__all__ = ["ROUTING_CALLS", "GateUse", "Routing", "combined", "in_shape_of", "route"]
+__all__ = ["ROUTING_CALLS", "GateUse", "Routing", "combined", "in_shape_of", "route", "slot_pairs"]
 
 #: The number of nodes that choose and sort pairs, and bring them back.
 ROUTING_CALLS = 25
@@ -82,7 +82,7 @@ def route(
     flat = at.op.Reshape(ids, at.ints([-1]), dims=labelled((count,)))
     if slots is not None:
         own_gates = at.op.GatherElements(gates, ids, axis=1, dims=rows)
-        return Routing(own_gates, *_slot_pairs(at, flat, experts, slots, count))
+        return Routing(own_gates, *slot_pairs(at, flat, experts, slots, count))
     runs = sorted_groups(at, flat, experts)
     owners = runs.order
     if not is_fixed or bound != 1:
@@ -92,10 +92,18 @@ def route(
     return Routing(at.op.GatherElements(gates, ids, axis=1, dims=rows), pairs, runs.places)
 
 
-def _slot_pairs(
+def slot_pairs(
     at: InsertionPoint, flat: ir.Value, experts: int, slots: int, count: LabelledDim
 ) -> tuple[PairIndices, ir.Value]:
-    """The pairs of slots and experts for the numbers of slots, by expert, and the position of each among them."""
+    """The pairs of slots and experts for the numbers of slots, by expert, and the position of each among them.
+
+    Args:
+      at: where the nodes go.
+      flat: int64[count], numbers among the slots of all experts.
+      experts: the number of experts.
+      slots: the number of slots of each.
+      count: the number of pairs.
+    """
     size = at.constant(slots, like=flat)
     runs = sorted_groups(at, at.op.Div(flat, size), experts)
     own = at.op.Gather(flat, runs.order, axis=0)

@@ -18,7 +18,7 @@ from jax2onnx_graph.rewrite.patterns import COMPARISONS, is_floating, operation,
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, operand_axes
 
-__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "sparsity"]
+__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "scattered", "sparsity"]
 
 _DEPTH = 48
 
@@ -206,13 +206,35 @@ def _matmul(line: _Line) -> Sparsity | None:
 
 
 def _scatter(line: _Line) -> Sparsity | None:
-    """A scatter to zeros makes as many elements nonzero as there are updates."""
-    return _written(line.node, line.size) if scalar(line.node.inputs[0]) == 0 else None
+    return scattered(line.node.outputs[0], line.size)
 
 
-def _written(scatter: ir.Node, size: int) -> Sparsity | None:
-    """The bound on the elements that a scatter writes to a line of `size` elements, on average."""
-    data, updates = (dims_of(scatter.inputs[i]) for i in (0, 2))
+def scattered(value: ir.Value, size: int) -> Sparsity | None:
+    """The bound for numbers that are scattered to zeros, or for a part of them: there are as many as updates.
+
+    Args:
+      value: the array; updates without a place in it may have gone to rows that were sliced off.
+      size: the number of elements of a line.
+    """
+    source: ir.Value | None = value
+    while (node := None if source is None else source.producer()) is not None and not node.domain:
+        if node.op_type in _SCATTERS:
+            return _written(node, value, size) if _is_zero(node.inputs[0]) else None
+        if not (facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS or node.op_type == "Slice"):
+            return None
+        source = node.inputs[0]
+    return None
+
+
+def _is_zero(value: ir.Value | None) -> bool:
+    """Whether all elements are zero; a scatter may have got one more row for what has no place."""
+    joined = operation(value, "Concat")
+    return all(_is_zero(part) for part in joined.inputs) if joined is not None else scalar(value) == 0
+
+
+def _written(scatter: ir.Node, value: ir.Value, size: int) -> Sparsity | None:
+    """The bound on the elements that a scatter writes to a line of `size` elements of a value, on average."""
+    data, updates = dims_of(value), dims_of(scatter.inputs[2])
     if data is None or updates is None:
         return None
     match size_of(data).terms, size_of(updates).terms:
@@ -232,7 +254,7 @@ def _softmax(line: _Line) -> Sparsity | None:
     if node is None or node.domain:
         return None
     if node.op_type in _SCATTERS and scalar(node.inputs[0]) == -np.inf:
-        return _written(node, line.size)
+        return _written(node, node.outputs[0], line.size)
     if node.op_type != "Where" or scalar(node.inputs[2]) != -np.inf:
         return None
     condition = (operand_sub_axes(node, rows) or [None])[0]
@@ -260,6 +282,7 @@ _RULES: Mapping[str, Callable[[_Line], Sparsity | None]] = {
     "ReduceSum": _reduction,
     "ScatterElements": _scatter,
     "ScatterND": _scatter,
+    "Slice": _scatter,
     "Softmax": _softmax,
     "Sub": _sum,
     "Where": _where,

@@ -155,7 +155,7 @@ class OperatorFacts:
     has_subgraphs: bool = False
     """Whether graphs are among its attributes."""
     changes: tuple[Change, ...] = ()
-    """The versions from 19 on that change the meaning of nodes; all others only add types, attributes or operands."""
+    """The versions from 18 on that change the meaning of nodes; all others only add types, attributes or operands."""
 
     @property
     def permutable_operands(self) -> Operands:
@@ -234,6 +234,7 @@ _SCALES_PER_CHANNEL = (Change(21),)  # they were one per group
 _SHORT_MASKS = (Change(24),)  # shorter than the keys
 _SYMMETRIC_PIXELS = (Change(19, _has_string("coordinate_transformation_mode", "half_pixel_symmetric")),)
 _WINDOWS_IN_PADDING = (Change(22, _has_ceil_mode),)  # those that would start in it are left out
+_REDUCTION_TO_EXTREMA = tuple(Change(18, _has_string("reduction", name)) for name in ("max", "min"))
 _WRAPPING = (Change(19, _has_string("mode", "wrap")),)
 
 # Facts that several operators share.
@@ -254,7 +255,7 @@ _ARG_EXTREMUM = OperatorFacts(_ORDER, reduces=True, axis=0, permutable=_FIRST, c
 _MOVEMENT = OperatorFacts(_MOVE)
 _SIZE = OperatorFacts(_MOVE, count_outputs=(0,))
 _NORMALIZATION = OperatorFacts(keeps_shape=True)
-_SCATTERING = OperatorFacts(_MOVE, has_reduction=True, keeps_shape=True, indices_input=1)
+_SCATTERING = OperatorFacts(_MOVE, has_reduction=True, keeps_shape=True, indices_input=1, changes=_REDUCTION_TO_EXTREMA)
 _MATRIX_PRODUCT = OperatorFacts(_RING, is_matrix_product=True)
 _DRAW = OperatorFacts(type_bound=True, is_random=True, result_type=_DTYPE)
 _DRAW_LIKE = OperatorFacts(keeps_shape=True, type_bound=True, is_random=True, result_type=_DTYPE_OR_FIRST)

@@ -37,7 +37,7 @@ from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.rewrite._node_index import NodeIndex
 from jax2onnx_graph.rewrite.pass_base import GraphPass, NodePass, NotFormed, Phase
-from jax2onnx_graph.targets import Target
+from jax2onnx_graph.targets import PassFactory, Target
 from jax2onnx_graph.traversal import walk
 
 __all__ = ["ContributedPass", "Optimised", "make_names_unique", "optimise", "structural_passes"]
@@ -93,7 +93,9 @@ def structural_passes() -> list[ContributedPass]:
     return [ContributedPass(one, (), _OWNER) for one in passes]
 
 
-def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] | None = None) -> Optimised:
+def optimise(
+    model: ir.Model, target: Target, passes: Sequence[ContributedPass] | None = None, *, further: Sequence[PassFactory] = ()
+) -> Optimised:  # fmt: skip
     """Run passes phase by phase, then the target's own; names are unique afterwards.
 
     The passes of `Phase.SIMPLIFY` run until none of them changes anything; then those of each other phase, each once, and after
@@ -104,6 +106,7 @@ def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] 
       model: the model, modified in place.
       target: the target that the model is made for.
       passes: the passes, those of this distribution unless given.
+      further: the classes of passes that run after those of the target.
 
     Raises:
       PassError: a pass failed, one of the target's could not be made, passes name each other in a circle, one names another that is
@@ -112,14 +115,17 @@ def optimise(model: ir.Model, target: Target, passes: Sequence[ContributedPass] 
     notes: list[str] = []
     phases = schedule(structural_passes() if passes is None else passes, target, notes)
     pipeline = _Pipeline(model, list(itertools.chain(*phases[Phase.SIMPLIFY])))
-    for step in steps("optimise", list(_stages(pipeline, phases, target))):
+    for step in steps("optimise", list(_stages(pipeline, phases, target, further))):
         step()
     make_names_unique(model)
     return Optimised(notes, list(dict.fromkeys(itertools.chain(*pipeline.not_formed.values()))))
 
 
 def _stages(
-    pipeline: _Pipeline, phases: Mapping[Phase, Sequence[Sequence[ScheduledPass]]], target: Target
+    pipeline: _Pipeline,
+    phases: Mapping[Phase, Sequence[Sequence[ScheduledPass]]],
+    target: Target,
+    further: Sequence[PassFactory],
 ) -> Iterator[Callable[[], object]]:
     """The work on a model, in order."""
     yield pipeline.simplify
@@ -130,7 +136,7 @@ def _stages(
             yield pipeline.simplify
     owner = f"target {target.name}"
     last = [ScheduledPass(_remove_unused_functions(), "onnx-ir"), ScheduledPass(ExpandFunctions(target), _OWNER)]
-    last += [ScheduledPass(make_pass(factory, target, owner), owner) for factory in target.passes()]
+    last += [ScheduledPass(make_pass(factory, target, owner), owner) for factory in (*target.passes(), *further)]
     for one in [*last, ScheduledPass(RemoveUnusedNodesPass(), "onnx-ir")]:
         yield functools.partial(pipeline.run, one)
 

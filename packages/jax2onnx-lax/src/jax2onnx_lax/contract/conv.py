@@ -68,28 +68,59 @@ class _Window:
 
 
 @composites.call("jax.lax:conv_general_dilated", name="jax.lax.conv_general_dilated")
-def conv_of_symbolic_groups(
+def conv_of_symbolic_parameters(
     lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str | Sequence[tuple[Dim, Dim]],
     lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: lax.ConvGeneralDilatedDimensionNumbers = None, feature_group_count: Dim = 1,
     batch_group_count: Dim = 1, precision: object = None, preferred_element_type: DtypeLike | None = None,
     **_: object,
 ) -> Replacement | None:  # fmt: skip
-    """JAX asks whether there is more than one group, here and for the derivative; a symbolic number, as of `vmap`, need not be known."""
+    """JAX asks whether there is more than one group, here and for the derivative; a symbolic number, as of `vmap`, need not be known.
+
+    It takes numbers only as the pairs of a padding, though its own derivatives along symbolic axes give it others.
+    """
     several = [groups for groups in (feature_group_count, batch_group_count) if not is_static(groups) or groups != 1]
-    if len(several) != 1 or is_static(several[0]):
+    is_grouped = len(several) == 1 and not is_static(several[0])
+    if not is_grouped and (isinstance(padding, str) or static_pairs(padding) is not None):
         return None
     rank = lhs.ndim - 2
     numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     rhs_dilation = (1,) * rank if rhs_dilation is None else rhs_dilation
+    lhs_dilation = (1,) * rank if lhs_dilation is None else lhs_dilation
     extents = dilated_size([rhs.shape[i] for i in numbers.rhs_spec[2:]], rhs_dilation)
     pairs = _pairs(padding, tuple(lhs.shape[i] for i in numbers.lhs_spec[2:]), extents, window_strides)
+    if not is_grouped:
+        x, pairs, lhs_dilation = _padded_symbolic_axes(lhs, pairs, lhs_dilation, numbers.lhs_spec[2:])
+        return Replacement(
+            lax.conv_general_dilated(
+                x, rhs, window_strides, pairs, lhs_dilation, rhs_dilation, numbers,
+                cast("int", feature_group_count), cast("int", batch_group_count),
+                preferred_element_type=preferred_element_type,
+            )
+        )  # fmt: skip
     made = conv_by_patches(
-        lhs, rhs, window_strides=window_strides, padding=pairs, lhs_dilation=(1,) * rank if lhs_dilation is None else lhs_dilation,
+        lhs, rhs, window_strides=window_strides, padding=pairs, lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation, dimension_numbers=numbers, feature_group_count=feature_group_count,
         batch_group_count=batch_group_count, preferred_element_type=preferred_element_type,
     )  # fmt: skip
     return Replacement(made)
+
+
+def _padded_symbolic_axes(
+    x: Array, padding: Sequence[tuple[Dim, Dim]], dilations: Sequence[int], space: Sequence[int]
+) -> tuple[Array, Pairs, tuple[int, ...]]:
+    """An operand that is dilated and padded along the spatial axes whose padding is no number, and what is left to do."""
+    config: list[tuple[Dim, Dim, int]] = [(0, 0, 0)] * x.ndim
+    pairs, left = [], []
+    for axis, (low, high), dilation in zip(space, padding, dilations, strict=True):
+        if is_static(low) and is_static(high):
+            pairs.append((int(low), int(high)))
+            left.append(dilation)
+        else:
+            config[axis] = (low, high, dilation - 1)
+            pairs.append((0, 0))
+            left.append(1)
+    return lax.pad(x, jnp.zeros((), x.dtype), config), tuple(pairs), tuple(left)
 
 
 @composites.call("jax.numpy:convolve", name="jax.numpy.convolve", is_required=True)

@@ -121,6 +121,10 @@ def reduce_precision(ctx: Context, x: Value, *, exponent_bits: int, mantissa_bit
         return x
     if (exponent_bits, mantissa_bits) == (8, 7) and ctx.dtype(x) == np.float32:
         return ctx.cast(ctx.cast(x, ml_dtypes.bfloat16), np.float32)
+    if ctx.target.rounding:
+        ctx.decline(
+            f"{ctx.target.name} computes in less precision than {ctx.dtype(x)}, so that nothing can be rounded to a given one"
+        )
     wide = np.float64 if ctx.dtype(x) == np.float64 else widest(ctx)
     return ctx.jax(_reduce_precision, x, wide=wide, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
 
