@@ -480,6 +480,7 @@ def qnn(session: nox.Session) -> None:
 TABLES = {
     "control": [], "conversion": [], "experts": [], "generation": [], "quantization": [], "recurrences": [], "samplers": [],
     "training": [], "training_runtimes": [], "weights": [], "optimisers": ["onnxslim>=0.1.90", "onnxsim>=0.8"],
+    "winml_tables": ["pyarrow>=18"],
     # Libraries whose models are surveyed; transformers 5 has no Flax models.
     "survey": ["google-tunix>=0.1.6", "transformers>=4.57,<5", "keras-hub>=0.32", "equimo>=1.1"],
 }  # fmt: skip

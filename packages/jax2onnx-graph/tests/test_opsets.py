@@ -36,7 +36,10 @@ def declared(body: str, *, opset: int = 23, target: Target = standard_target, ke
         ("z = Cast <to = 9> (x) axes = Constant <value_ints = [1]> () y = ReduceMax(z, axes)", 20),
         ("axes = Constant <value_ints = [1]> () y = ReduceMax(x, axes)", 18),
         ("axis = Constant <value_int = 1> () y = DFT(x, , axis)", 20),
-        ("c = Constant <value_floats = [1.0, 1.0, 1.0, 1.0]> () z = GroupNormalization <num_groups = 2> (x, c, c) y = Shape(z)", 21),
+        (
+            "c = Constant <value_floats = [1.0, 1.0, 1.0, 1.0]> () z = GroupNormalization <num_groups = 2> (x, c, c) y = Shape(z)",
+            21,
+        ),
         ("y = RMSNormalization(x, x)", 23),
     ],
 )

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 
 def adapted(signature: str, body: str) -> tuple[ir.Model, ir.Model]:
     """A model, and the same in the forms of the NPU."""
-    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> g {signature} {{ {body} }}')
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> g {signature} {{ {body} }}')
     model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     return model, FormsPass(Qnn())(model.clone()).model
 
@@ -32,6 +32,7 @@ FORMS = {
     "norm over two axes": (
         "(float[2,3,4] x) => (float[2,3,4] y) <float[3,4] s = {1,2,3,4,5,6,7,8,9,10,11,12}>", "y = LayerNormalization<axis = 1>(x, s)",
     ),
+    "norm of rows": ("(float[3,2,4] x) => (float[3,2,4] y) <float[4] s = {1,2,3,4}>", "y = RMSNormalization(x, s)"),
     "five axes": ("(float[2,1,3,1,4] x) => (float[2,1,3,1,4] y)", "y = Tanh(x)"),
     "channels last": (
         "(float[1,3,4,2] x) => (float[1,6,8,2] y) <float[4] s = {1,2,2,1}>", 'y = Resize<mode = "linear">(x, , s)',

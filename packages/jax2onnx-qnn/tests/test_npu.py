@@ -30,6 +30,11 @@ def test_products_between_reshapes_are_right_there(fn):
     to_onnx(fn, [(2, 8)], target="qnn").verify()
 
 
+@pytest.mark.parametrize("shape", [(9, 1, 32), (12, 4, 32), (9, 1, 1, 32), (20, 32)])
+def test_a_norm_is_right_there_for_any_number_of_rows(shape):
+    to_onnx(lambda x: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6), [shape], target="qnn").verify()
+
+
 def test_what_does_not_run_wholly_there_is_an_error():
     program = to_onnx(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x), [(3,)])
     with pytest.raises(TargetError, match="does not run the whole model"):

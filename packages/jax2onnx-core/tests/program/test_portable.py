@@ -233,3 +233,13 @@ def test_stages_take_and_give_what_the_program_does():
         stages = one.split(max_bytes=30_000)
         found = one.results(stages.run(one.feeds(x, {"a": x}, scale=1)))
         np.testing.assert_array_equal(found.double, one(x, {"a": x}, scale=1).double)
+
+
+@pytest.mark.parametrize("value", [jax.random.key(3), [[1, 2], [3]]])
+def test_what_is_no_array_of_numbers(value):
+    key = jax.random.key(3)
+    program = to_onnx(lambda k: jax.random.normal(k, (2,)), [jax.ShapeDtypeStruct((), key.dtype)])
+    there = pickle.loads(pickle.dumps(program))
+    np.testing.assert_array_equal(there(np.asarray(jax.random.key_data(key))), program(key))
+    with pytest.raises(RuntimeInputError, match="Input 'k' is no array of numbers: "):
+        there.run({"k": value})

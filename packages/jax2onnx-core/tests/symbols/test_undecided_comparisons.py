@@ -166,6 +166,16 @@ def test_a_lookup_is_warned_of_with_the_line(fn):
         to_onnx(fn, [("B", "T")])
 
 
+@pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
+@pytest.mark.parametrize("fn", [got, member, jax.jit(got)])
+def test_a_number_is_looked_up_where_it_is_given(fn):
+    program = to_onnx(fn, [("B", "T")])
+    for size, factor in ((1, 2), (3, 5)):
+        for other in (program.specialize(T=size), to_onnx(fn, [("B", "T")], specialize={"T": size})):
+            np.testing.assert_array_equal(other(ones(2, size)), factor * ones(2, size))
+            assert str(other.model.graph.inputs[0].shape) == f"[B,{size}]"
+
+
 def kept(x):
     sizes = {x.shape[1]: 2}
     return x * sizes[x.shape[1]]

@@ -19,7 +19,8 @@ def model_of(body: str) -> ir.Model:
 
 
 def value(model: ir.Model) -> np.ndarray:
-    return np.asarray(ReferenceEvaluator(ir.to_proto(model)).run(None, {"x": X})[0])
+    (result,) = ReferenceEvaluator(ir.to_proto(model)).run(None, {"x": X})
+    return np.asarray(result)
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMean", "ReduceProd", "ReduceL2", "ReduceLogSumExp"])

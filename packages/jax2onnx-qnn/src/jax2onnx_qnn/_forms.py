@@ -41,7 +41,8 @@ class FormsPass(GraphPass):
     """Write operators in the forms that the NPU has.
 
     1. Booleans are cast to integers of 64 bits by way of 32.
-    2. A norm over several axes goes over one axis, into which they are merged.
+    2. A norm over several axes goes over one axis, into which they are merged; RMSNormalization is one of rows, since that of more axes
+       gives other numbers where the last but one is no multiple of 8.
     3. Elementwise operators on five axes go over two.
     4. Images whose last axis are channels are resized with channels first.
     5. A slice from a computed place is a Gather.
@@ -94,16 +95,17 @@ def _norm(editor: GraphEditor, node: ir.Node) -> None:
     x, *weights = node.inputs
     sizes = _sizes(x)
     axis = node.attributes.get_int("axis", -1) % max(len(sizes), 1)
-    normalised = sizes[axis:]
-    if x is None or len(normalised) < 2 or any(w is not None and _sizes(w) != normalised for w in weights):
+    normalised, size = sizes[axis:], math.prod(sizes[axis:])
+    kept = (math.prod(sizes[:axis]),) if node.op_type == "RMSNormalization" else sizes[:axis]
+    if x is None or (*kept, size) == sizes or any(w is not None and _sizes(w) != normalised for w in weights):
         return
-    b, size = editor.before(node), math.prod(normalised)
+    b = editor.before(node)
     operands = [
-        _reshape(b, x, (*sizes[:axis], size)),
+        _reshape(b, x, (*kept, size)),
         *(None if w is None else _reshape(b, w, (size,)) for w in weights),
     ]
     attributes = {**attribute_values(node), "axis": -1}
-    (normed,) = b.emit(node.op_type, operands, "", 1, None, (*sizes[:axis], size), attributes)
+    (normed,) = b.emit(node.op_type, operands, "", 1, None, (*kept, size), attributes)
     editor.put(node, "Reshape", [normed, b.ints(sizes)])
 
 

@@ -89,7 +89,10 @@ class LeafType:
             raise RuntimeInputError(
                 f"{kind} {self.name!r} is a masked array, whose mask a model does not take; give array.filled(value)."
             )
-        array = np.asarray(leaf)
+        try:
+            array = np.asarray(leaf)
+        except (TypeError, ValueError) as error:  # a typed key of JAX, numbers that make no rectangle
+            raise RuntimeInputError(f"{kind} {self.name!r} is no array of numbers: {error}") from error
         if narrows and _NARROW.get(array.dtype.name) == self.dtype.name:
             with np.errstate(over="ignore"):
                 return array.astype(self.dtype)

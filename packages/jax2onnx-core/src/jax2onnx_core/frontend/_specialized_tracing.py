@@ -38,7 +38,7 @@ class SpecializedFunction:
     def specialize(
         self, values: Mapping[str, int], adapted: AdaptedCallable, registry: Registry
     ) -> SpecializedFunction:
-        """The function with further symbols fixed; it is traced anew only where a number decides otherwise what the trace took for false.
+        """The function with further symbols fixed; it is traced anew only where a number may decide otherwise what the trace took for false.
 
         Args:
           values: symbols → numbers.
@@ -50,7 +50,7 @@ class SpecializedFunction:
         """
         values = specialization(self.inputs.avals, self.given.symbols, values)
         together = {**self.specialized, **values}
-        if not self.inputs.symbols.allow(together):
+        if not self.inputs.symbols.allow(together) or _looked_up(self.traced, self.inputs, values):
             return trace_inputs(adapted, self.given, registry, together)
         return SpecializedFunction(*specialize_traced(self.traced, self.inputs, values), together, self.given)
 
@@ -101,11 +101,21 @@ def trace_inputs(
             needed.update(more)
             continue
         fixed = _constrained(fixed, traced)
+        looked_up = _looked_up(traced, inputs, values)
+        if looked_up.keys() - needed.keys():
+            needed.update(looked_up)
+            continue
         if len(needed) == len(values) or fixed.symbols.allow(values):
             break
         needed = dict(values)  # they decide otherwise what the trace took for false
     rest = {name: value for name, value in values.items() if name not in needed}
     return SpecializedFunction(*specialize_traced(traced, fixed, rest), values, inputs)
+
+
+def _looked_up(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> dict[str, int]:
+    """Those of the symbols that the trace looked up in a dict or a set, whose keys nobody knows."""
+    names = inputs.symbols.names(traced.lookups)
+    return {name: values[name] for name in names if name in values}
 
 
 def _constrained(inputs: Inputs, traced: Traced) -> Inputs:
