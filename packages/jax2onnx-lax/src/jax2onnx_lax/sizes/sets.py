@@ -28,6 +28,7 @@ def unique(
     if not is_from_data(ar) or options.get("size") is not None:
         return None
     wanted = (True, return_index, return_inverse, return_counts)
+    ar = jax.lax.stop_gradient(ar)  # JAX reads the numbers themselves here, whose tangents are zero
     x = jnp.ravel(ar) if axis is None else ar
     along = 0 if axis is None else axis % ar.ndim
 
