@@ -69,7 +69,7 @@ class ModelState:
         self._dims: dict[Value, Dims] = {}
         self._definitions: dict[Value, Definition | None] = {}
         self._weight_names, self._physical = weight_names, physical
-        self._weights: dict[int, Value] = {}
+        self._weights: dict[Hashable, Value] = {}
         self._named: set[str] = set()
         self._kept: list[Any] = []  # what the ids in `_weights` belong to
 
@@ -126,15 +126,16 @@ class ModelState:
           array: the array, or what stands for it.
           other_name: the name of a constant that is no weight.
         """
-        value = self._weights.get(id(array))
+        identity = array_identity(array)
+        value = self._weights.get(identity)
         if value is None:
-            name, tensor = self._weight_names.get(array_identity(array)), self._physical(array)
+            name, tensor = self._weight_names.get(identity), self._physical(array)
             if isinstance(tensor, np.ndarray):
                 value = self._pool.weight(tensor, name, other_name)
             else:
                 name = name or tensor.name
                 value = self.tensor(tensor, name or "const")
-            self._weights[id(array)] = value
+            self._weights[identity] = value
             self._kept.append(array)
             if name is not None:
                 self._named.add(value.name or "")
