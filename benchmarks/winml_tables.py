@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import operator
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,14 +54,14 @@ def measured(folder: Path) -> dict[tuple[str, str, int], bool]:
     return found
 
 
-def compared(folder: Path, target: str) -> dict[tuple[bool, bool], list[str]]:
+def compared(folder: Path, target: str) -> dict[tuple[bool, bool], list[tuple[str, str]]]:
     """Whether our target and whether theirs runs it -> operators with types, at the newest opset of each that both know."""
     ours = installed_plugins().registry.targets[target]
     newest = {key[:2]: (key[2], runs) for key, runs in sorted(measured(folder).items()) if key[2] < ours.opsets.stop}
-    found: dict[tuple[bool, bool], list[str]] = defaultdict(list)
+    found: dict[tuple[bool, bool], list[tuple[str, str]]] = defaultdict(list)
     for (op_type, dtype), (opset, runs) in newest.items():
         own = ours.supports(op_type, np.dtype(dtype), max(opset, ours.opsets.start))
-        found[own, runs].append(f"{op_type} of {dtype}")
+        found[own, runs].append((op_type, dtype))
     return found
 
 
@@ -73,10 +74,8 @@ def rows(folder: Path) -> Iterator[str]:
         counts = [len(found[key]) for key in ((True, True), (False, False), (True, False), (False, True))]
         yield f"| {device} | {sum(counts)} | {' | '.join(map(str, counts))} |"
         for who, key in (("ours", (True, False)), ("theirs", (False, True))):
-            grouped = itertools.groupby(found[key], lambda entry: entry.partition(" of ")[0])
-            texts = [
-                f"{op_type} ({', '.join(e.partition(' of ')[2] for e in entries)})" for op_type, entries in grouped
-            ]
+            grouped = itertools.groupby(found[key], operator.itemgetter(0))
+            texts = [f"{op_type} ({', '.join(dtype for _, dtype in entries)})" for op_type, entries in grouped]
             notes.append(f"* {device}, {who} alone: {', '.join(texts)}.")
     yield from ("", *notes)
 

@@ -231,9 +231,8 @@ def case_rows(results: Mapping[str, Sequence[Entry]], every: int) -> Iterator[st
 
 def missing(detail: str) -> str:
     """The element types, operators or features that the target lacks according to an error at export; empty for another error."""
-    if types := named(
-        r"has no \w+ for ((?i:bool|double|b?float\d+|u?int\d+))\b", detail.lower().replace("double", "float64")
-    ):
+    lower = detail.lower().replace("double", "float64")
+    if types := named(r"has no \w+ for (bool|b?float\d+|u?int\d+)\b", lower):
         return f"no operators for {types}"
     if "can lower these primitives" in detail and (operators := named(r"has no (\w+) for ", detail)):
         return f"no {operators}"

@@ -18,6 +18,7 @@ from jax2onnx_graph.traversal import all_nodes, all_values, place_of
 __all__ = [
     "OLDEST_OPSET",
     "check_opset",
+    "declare_opset",
     "declare_versions",
     "means_the_same",
     "opset_lines",

@@ -71,7 +71,7 @@ class ModelState:
         self._weight_names, self._physical = weight_names, physical
         self._weights: dict[Hashable, Value] = {}
         self._named: set[str] = set()
-        self._kept: list[Any] = []  # what the ids in `_weights` belong to
+        self._kept: list[Any] = []  # what the identities in `_weights` are of
 
     def dims(self, value: Value) -> Dims | None:
         """The dimensions of a value, ints or symbolic ones; None if nothing is known."""

@@ -85,7 +85,7 @@ def combined_slots(node: ir.Node) -> CombinedSlots | None:
     outer, inner = size_of([found.experts]), size_of([found.capacity])
     axes = _Axes(SubAxis(1, inner=inner), SubAxis(1, outer), found.experts, found.capacity)
     bound = _joint(gates, axes, _DEPTH)
-    return None if bound is None else CombinedSlots(made, found.roles, found.experts, found.capacity, gates, bound)
+    return None if bound is None else CombinedSlots(**vars(found), gates=gates, sparsity=bound)
 
 
 def gathered_slots(node: ir.Node) -> GatheredSlots | None:
@@ -99,9 +99,7 @@ def gathered_slots(node: ir.Node) -> GatheredSlots | None:
         found = _apart(made) if numbers[-1:] == (2,) and node.attributes.get_int("batch_dims", 0) == 0 else None
     else:
         found = _split_by(made, made, (0, 1)) if axis_of(node, len(dims)) == 0 else None
-    return (
-        None if found is None else GatheredSlots(made, found.roles, found.experts, found.capacity, indices, are_pairs)
-    )
+    return None if found is None else GatheredSlots(**vars(found), indices=indices, are_pairs=are_pairs)
 
 
 def _apart(made: ir.Value) -> Slots | None:
@@ -149,9 +147,6 @@ def _joint(value: ir.Value | None, axes: _Axes | None, depth: int) -> Sparsity |
     """A bound on the nonzero elements among all slots of all experts."""
     if value is None or axes is None or not depth:
         return None
-    written = scattered(value, axes.count * axes.capacity)
-    if written is not None:
-        return written
     if axes.experts is None or axes.slots is None:
         return None
     node = value.producer()
@@ -160,6 +155,8 @@ def _joint(value: ir.Value | None, axes: _Axes | None, depth: int) -> Sparsity |
     if facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS:
         return _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1)
     match node.op_type:
+        case "ScatterElements" | "ScatterND" | "Slice":
+            return scattered(value, axes.count * axes.capacity)
         case "Greater" if scalar(node.inputs[1]) == 0:
             return _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1)
         case "Mul" | "And":

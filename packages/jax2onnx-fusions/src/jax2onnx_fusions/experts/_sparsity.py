@@ -217,7 +217,10 @@ def scattered(value: ir.Value, size: int) -> Sparsity | None:
       size: the number of elements of a line.
     """
     source: ir.Value | None = value
-    while (node := None if source is None else source.producer()) is not None and not node.domain:
+    for _ in range(_DEPTH):
+        node = None if source is None else source.producer()
+        if node is None or node.domain:
+            return None
         if node.op_type in _SCATTERS:
             return _written(node, value, size) if _is_zero(node.inputs[0]) else None
         if not (facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS or node.op_type == "Slice"):

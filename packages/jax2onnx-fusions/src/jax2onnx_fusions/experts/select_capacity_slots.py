@@ -28,6 +28,8 @@ __all__ = ["SelectCapacitySlots"]
 class _Found:
     slots: CombinedSlots | GatheredSlots
     region: ExpertSubgraph
+    taken: int
+    """The number of slots that are taken at most."""
 
 
 class SelectCapacitySlots(NodePass[_Found]):
@@ -55,17 +57,17 @@ class SelectCapacitySlots(NodePass[_Found]):
         region = _region(slots, node)
         if isinstance(region, str):
             return Declined(region, node) if isinstance(slots, CombinedSlots) else None
-        count = _taken(slots)
-        if count is None:
+        taken = _taken(slots)
+        if taken is None:
             return Declined("how many tokens there are is not known, nor whether they are fewer than slots", node)
-        if count >= slots.count:
+        if taken >= slots.count:
             return Declined("there are no more slots than tokens", node)
         calls = ROUTING_CALLS + region.products * (slots.experts + 2)
-        if region.weights * (1 - count / slots.count) <= calls * editor.threshold(Threshold.OPERATOR_CALL):
+        if region.weights * (1 - taken / slots.count) <= calls * editor.threshold(Threshold.OPERATOR_CALL):
             return Declined("the experts are so small that choosing slots takes longer than computing all", node)
         if isinstance(slots, CombinedSlots) and not editor.assumes(Assumption.FINITE):
             return Declined(NOT_FINITE, node)
-        return _Found(slots, region)
+        return _Found(slots, region, taken)
 
     def rewrite(self, node: ir.Node, match: _Found, editor: GraphEditor) -> None:
         at, slots = editor.before(node), match.slots
@@ -76,9 +78,8 @@ class SelectCapacitySlots(NodePass[_Found]):
             result = combined(at, routing, made, features, GateUse.WEIGH)
             editor.replace(node, in_shape_of(at, result, node.outputs[0], slots.gates, (0,)))
         else:
-            count = _taken(slots)
-            assert count is not None
-            pairs, places = slot_pairs(at, _numbers(at, slots, count), slots.experts, slots.capacity, count)
+            numbers = _numbers(at, slots, match.taken)
+            pairs, places = slot_pairs(at, numbers, slots.experts, slots.capacity, match.taken)
             made, _ = _made(editor, at, match, pairs)
             dims = [dim for dim in dims_of(node.outputs[0]) or () if isinstance(dim, int)]
             editor.replace(node, at.reshape(at.op.Gather(made, places, axis=0), dims))
