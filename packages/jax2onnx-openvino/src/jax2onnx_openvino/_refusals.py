@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 from jax2onnx_graph.errors import ConversionError
-from jax2onnx_graph.facts.values import constant_tensor, dims_of
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, operand
 from jax2onnx_graph.legalise.kernels import operator_key
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target, standard_target
@@ -76,6 +76,6 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
             if legalisation().find_rewrite(key, dtype) is None and problem not in seen:
                 seen.add(problem)
                 yield f"{problem} ({place_of(node)})"
-        fill = node.inputs[2] if node.op_type == "Pad" and len(node.inputs) > 2 else None
+        fill = operand(node, 2) if node.op_type == "Pad" else None
         if fill is not None and constant_tensor(fill) is None:
             yield f"Pad by a value that is no constant ({place_of(node)})"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.build.builder import GraphBuilder
-from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, operand
 from jax2onnx_graph.legalise import repairs
 from jax2onnx_graph.legalise.repairs import Loss, Repair, with_nan
 from jax2onnx_graph.rewrite.editor import GraphEditor
@@ -99,7 +99,7 @@ def _halve(editor: GraphEditor, node: ir.Node) -> None:
 
 def _with_length(node: ir.Node, dims: Sequence[LabelledDim], axis: int) -> ir.Shape | None:
     """The shape of both sides of a DFT: `dims` with the length of the signal along the axis; None if that is not known."""
-    given, signal = node.inputs[1] if len(node.inputs) > 1 else None, dims_of(node.inputs[0])
+    given, signal = operand(node, 1), dims_of(node.inputs[0])
     number = known(given)
     if number is not None:
         length = number.item()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, known, operand
 
 __all__ = ["violations"]
 
@@ -38,7 +38,7 @@ def violations(node: ir.Node) -> Iterator[str]:
 def _computed(node: ir.Node) -> Iterator[str]:
     """Operands that are computed, where the program of the NPU has to know them."""
     for operator, index, what in _CONSTANTS:
-        value = node.inputs[index] if node.op_type == operator and len(node.inputs) > index else None
+        value = operand(node, index) if node.op_type == operator else None
         if value is not None and known(value, limit=None) is None:
             yield f"{what} that are computed; they have to be constants"
     if node.op_type == "Pad" and node.attributes.get_string("mode", "constant") == "edge":

@@ -26,7 +26,7 @@ from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.targets import Target
-from jax2onnx_graph.traversal import all_values
+from jax2onnx_graph.traversal import all_values, is_value_read
 
 __all__ = ["Boundary"]
 
@@ -111,7 +111,7 @@ class Boundary:
         self._editor.finish()
         RemoveDeadNodes(self._target)(self._model)
         for name, value in self.old_inputs.items():
-            if name not in self._replaced and (value.uses() or value.is_graph_output()):
+            if name not in self._replaced and is_value_read(value):
                 raise OptionError(f"The model reads its input {name!r}, which has no counterpart among the new ones.")
         graph.inputs.clear()
         graph.inputs.extend(self._inputs.values())

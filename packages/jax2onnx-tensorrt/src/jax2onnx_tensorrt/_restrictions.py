@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.facts.values import dims_of, known
-from jax2onnx_graph.traversal import subgraphs
+from jax2onnx_graph.traversal import is_value_read, subgraphs
 
 __all__ = ["has_other_form", "violations"]
 
@@ -80,7 +80,7 @@ def _without(attribute: str) -> Restriction:
 
 
 def _one_result(node: ir.Node) -> Iterator[str]:
-    if any(value.name and (value.uses() or value.is_graph_output()) for value in node.outputs[1:]):
+    if any(value.name and is_value_read(value) for value in node.outputs[1:]):
         yield "more than one result"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.traversal import is_value_read
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Candidate, Move, moved, moves_between
@@ -95,6 +96,6 @@ def put_result(editor: GraphEditor, found: Replacement, result: ir.Value) -> Non
     for view in found.views:
         put_result(editor, view, result)
     output = found.node.outputs[0]
-    is_read = output.uses() or output.is_graph_output()
+    is_read = is_value_read(output)
     if found.moves is not None and (is_read or not found.moves):
         editor.replace(found.node, moved(editor.before(found.node), result, found.moves))

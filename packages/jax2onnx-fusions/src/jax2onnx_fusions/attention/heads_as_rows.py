@@ -7,7 +7,7 @@ import dataclasses
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.dims import Dims
-from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.facts.values import dims_of, operand
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.passes.structural.attention_layout import AttentionLayout
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
@@ -107,7 +107,7 @@ class HeadsAsRows(NodePass[_Heads]):
 
 
 def _mask_of(node: ir.Node) -> ir.Value | None:
-    return node.inputs[3] if len(node.inputs) > 3 else None
+    return operand(node, 3)
 
 
 def _heads(node: ir.Node) -> _Heads | None:

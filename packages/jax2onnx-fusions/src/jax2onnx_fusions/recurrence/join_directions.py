@@ -13,6 +13,7 @@ from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
+from jax2onnx_graph.traversal import is_value_read
 from jax2onnx_graph.weights.absent import computed
 
 from jax2onnx_fusions.recurrence._results import (
@@ -227,7 +228,7 @@ def _put_result(
         at, dims = editor.before(node), labelled(dims_of(node.outputs[0]) or ())
         shape = [*[0] * (len(dims) - 1), builder.known_dims(joined)[-1] * 2]
         editor.replace(node, at.op.Reshape(at.transpose(joined, perm), at.shape(shape), dims=dims))
-    if any(value.uses() or value.is_graph_output() for value in old):
+    if any(map(is_value_read, old)):
         single = [1 if i == axis else size for i, size in enumerate(builder.known_dims(joined))]
         parts = builder.op.several("Split", joined, outputs=2, axis=axis, num_outputs=2, dims=single)
         for value, part in zip(old, parts, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, known, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import scalar
@@ -32,7 +32,7 @@ class FullyMaskedRowsPass(GraphPass):
         """Apply the rules above to one graph."""
         made: dict[ir.Value, ir.Value] = {}
         for node in list(editor.nodes()):
-            mask = node.inputs[_MASK] if node.op_type == "Attention" and len(node.inputs) > _MASK else None
+            mask = operand(node, _MASK) if node.op_type == "Attention" else None
             if mask is None or node.domain or mask.dtype is None or not mask.dtype.is_floating_point():
                 continue
             if self.target.guarantees("Attention", mask.dtype.numpy(), "inf") or not _may_mask_rows(mask):

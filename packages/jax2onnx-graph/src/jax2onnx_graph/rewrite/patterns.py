@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.values import SMALL, dims_of, known, same_dim
+from jax2onnx_graph.traversal import is_read
 
 #: Operators that compare two numbers → their meaning in Python.
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
@@ -84,7 +85,7 @@ def is_read_once(value: ir.Value | None) -> bool:
     """Whether `value` is read once, by a node whose results are used, and is no output of the graph."""
     if value is None or value.is_graph_output():
         return False
-    living = (user for user, _ in value.uses() if any(o.uses() or o.is_graph_output() for o in user.outputs))
+    living = (user for user, _ in value.uses() if is_read(user))
     return len(list(itertools.islice(living, 2))) == 1
 
 

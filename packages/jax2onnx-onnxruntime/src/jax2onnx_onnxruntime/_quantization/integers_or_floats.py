@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import onnx_ir as ir
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import constant_tensor, operand
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.traversal import walk
 from jax2onnx_runtime.mixed_bits import FULL_PRECISION, MixedBits, WeightBits
@@ -27,7 +27,7 @@ def weights_of(model: ir.Model, excluded: frozenset[str]) -> dict[str, ir.Value]
     """The nodes with products of weights, by name, with the weight of each."""
     found = {}
     for node in walk(model.graph):
-        weight = node.inputs[1] if node.op_type in ("MatMul", *CONVOLUTIONS) and len(node.inputs) > 1 else None
+        weight = operand(node, 1) if node.op_type in ("MatMul", *CONVOLUTIONS) else None
         if weight is not None and node.name not in excluded and constant_tensor(weight) is not None:
             found[node.name or ""] = weight
     return found

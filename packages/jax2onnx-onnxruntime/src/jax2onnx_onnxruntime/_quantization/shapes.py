@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
-from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, known, operand
 from jax2onnx_graph.traversal import walk
 
 __all__ = ["add_shapes"]
@@ -76,7 +76,7 @@ def _add_types(node: ir.Node) -> None:
     elif node.op_type == "Cast":
         types = [ir.DataType(node.attributes["to"].as_int())]
     elif node.op_type == "QuantizeLinear":
-        zero = node.inputs[2] if len(node.inputs) > 2 else None
+        zero = operand(node, 2)
         types = [None if zero is None else zero.dtype]
     elif node.op_type in ("DequantizeLinear", *_SCALED):
         scale = node.inputs[1]

@@ -28,6 +28,7 @@ from jax2onnx_graph.rewrite.permutations import (
     remaining_permutation,
     rewrite_axes,
 )
+from jax2onnx_graph.traversal import is_value_read
 from jax2onnx_graph.weights.absent import computed
 
 
@@ -141,7 +142,7 @@ def _permute_regions(editor: GraphEditor, transposes: Iterable[ir.Node], perm: P
         if source is None or node.op_type != "Transpose":
             continue
         for seed, own in ((result, perm), (source, inverse(perm))):
-            is_read = result.uses() or result.is_graph_output()
+            is_read = is_value_read(result)
             if is_read and permutation_of(node) == own and seed not in visited:
                 region = _PermutedNodes(editor, perm)
                 region.gather(seed)

@@ -12,6 +12,7 @@ from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, without_axis
+from jax2onnx_graph.traversal import is_read
 
 __all__ = ["MergeStacks"]
 
@@ -46,11 +47,7 @@ class MergeStacks(NodePass[_Stack]):
         dims = dims_of(node.outputs[0])
         if dims is None or not is_read_once(node.outputs[0]):
             return None
-        ((reader, _),) = (
-            (user, i)
-            for user, i in node.outputs[0].uses()
-            if any(o.uses() or o.is_graph_output() for o in user.outputs)
-        )
+        ((reader, _),) = ((user, i) for user, i in node.outputs[0].uses() if is_read(user))
         axis = axis_of(node, len(dims))
         if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int) or not _forgets(reader, axis):
             return None
