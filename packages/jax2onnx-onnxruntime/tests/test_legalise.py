@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
-import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.legalise._carriers import find_carrier
 from jax2onnx_onnxruntime import LegalisePass
 from jax2onnx_onnxruntime._kernels import NEWEST, measured_versions, table
+from jax2onnx_testing.pass_fixtures import node_lines
 
 #: A version whose kernels compute maxima of large int64 wrongly.
 LOSSY = measured_versions()["1.31"]
 
 
 def legalised(body: str, opset: int = 23, version: str = NEWEST) -> str:
-    """The nodes of the legalised graph, one per line, without node names and attribute types."""
-    text = f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}'
-    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
-    model = LegalisePass(version=version)(ir.from_proto(proto)).model
-    onnx.checker.check_model(ir.to_proto(model), full_check=True)
-    lines = ir.to_onnx_text(model).splitlines()
-    nodes = [re.sub(r"^\[.*?\] ", "", line.strip()).replace(": int = ", "=") for line in lines]
-    return "\n".join(line for line in nodes if " = " in line and "(" in line)
+    """The nodes of the legalised graph, see `node_lines`."""
+    return node_lines(LegalisePass(version=version), body, opset=opset)
 
 
 def test_a_model_that_runs_as_it_is_stays_as_it_is():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
-import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.legalise.kernels import KernelTable
 from jax2onnx_graph.legalise.legalisation import Legalisation
 from jax2onnx_graph.legalise.legalise_pass import LegalisePass
 from jax2onnx_graph.targets import standard_target
+from jax2onnx_testing.pass_fixtures import node_lines
 
 CASTS = "f32 f16 f64 bf16 i8 i16 i32 i64 u8 u32 u64 b8"
 #: The element types of the first operand with which the runtime computes an operator.
@@ -27,14 +25,8 @@ PASS = LegalisePass(standard_target, Legalisation(TABLE, held_wider=frozenset({i
 
 
 def legalised(body: str) -> str:
-    """The nodes of the legalised graph, one per line, without node names and attribute types."""
-    text = f'<ir_version: 10, opset_import: ["" : 23]>\n{body}'
-    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
-    model = PASS(ir.from_proto(proto)).model
-    onnx.checker.check_model(ir.to_proto(model), full_check=True)
-    lines = ir.to_onnx_text(model).splitlines()
-    nodes = [re.sub(r"^\[.*?\] ", "", line.strip()).replace(": int = ", "=") for line in lines]
-    return "\n".join(line for line in nodes if " = " in line and "(" in line)
+    """The nodes of the legalised graph, see `node_lines`."""
+    return node_lines(PASS, body)
 
 
 def test_a_model_that_runs_as_it_is_stays_as_it_is():

@@ -5,6 +5,7 @@ A `conftest.py` that imports them, `from jax2onnx_testing.pass_fixtures import d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from jax2onnx_graph.targets import Property, Target
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass, ShapeInferencePass
 
-__all__ = ["LimitedTarget", "Rewrite", "declined", "expression", "fused", "limited", "rewrite"]
+__all__ = ["LimitedTarget", "Rewrite", "declined", "expression", "fused", "limited", "node_lines", "rewrite"]
 
 Rewrite = Callable[..., list[str]]
 
@@ -147,6 +148,20 @@ def _rewritten(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, toleranc
     assert len(names) == len(set(names))
     _compare(before, after, tolerance)
     return model
+
+
+def node_lines(pass_: ir.passes.InPlacePass, body: str, *, opset: int = 23) -> str:
+    """The nodes of the rewritten graph of a model whose types are inferred, one per line, without node names and attribute types.
+
+    The model passes the checker.
+    """
+    text = f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}'
+    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
+    model = pass_(ir.from_proto(proto)).model
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    lines = ir.to_onnx_text(model).splitlines()
+    nodes = [re.sub(r"^\[.*?\] ", "", line.strip()).replace(": int = ", "=") for line in lines]
+    return "\n".join(line for line in nodes if " = " in line and "(" in line)
 
 
 def expression(value: ir.Value | None) -> str:
