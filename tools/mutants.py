@@ -6,8 +6,8 @@ themselves stay as they are. A mutant is noticed where a test fails that passes 
     python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.6] [--seconds 60] [--jobs 1]
 
 The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
-then the formulas of its passes, then the tests and cases of its room, then those of its package, the nearest files first, as long as time
-allows. Time is that of the processor, so that a busy machine
+then the formulas of its passes, then the tests and cases of its room: two parameters of each. Then the first of these with all parameters,
+then the tests of its package, the nearest files first, as long as time allows. Time is that of the processor, so that a busy machine
 gives the same verdicts; the libraries are imported once, for all runs.
 """
 
@@ -152,7 +152,8 @@ def own_tests(path: Path) -> set[Path]:
 def tests_of(path: Path) -> list[list[str]]:
     """What a developer of a source runs, one after the other, as arguments of pytest.
 
-    Its own tests, those of the files that import it, its formulas, those of its room, those of its package.
+    Its own tests, those of the files that import it, its formulas, those of its room, then the first of these with all parameters,
+    then those of its package.
     """
     package = package_of(path)
     own, near, *far = nearest_tests(path)
@@ -165,7 +166,8 @@ def tests_of(path: Path) -> list[list[str]]:
     seen: set[Path] = set()
     groups = [in_root(unseen(group, seen)) for group in (own, near, room, rest)]
     groups.insert(2, formula_tests if names else [])
-    return [tests for tests in groups if tests]
+    found = [tests for tests in groups if tests]
+    return [*found[:-1], [*found[0], "-o", "jax2onnx_sampled="], *found[-1:]]
 
 
 def nearest_tests(path: Path) -> list[list[Path]]:
