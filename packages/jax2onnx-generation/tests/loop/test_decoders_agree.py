@@ -31,8 +31,8 @@ COUNTED = (
 DECODERS: dict[str, tuple[str, str, str, int | None]] = {
     "grows": (
         "int64[B,T] tokens, int64[B,T] positions, float[B,S] cache", "float[B,P] next",
-        f"{NUMBERS} next = Concat<axis = 1>(cache, new) before = ReduceSum<keepdims = 1>(cache, first) "
-        "after = CumSum(new, one) sums = Add(before, after)", 1,
+        (f"{NUMBERS} next = Concat<axis = 1>(cache, new) before = ReduceSum<keepdims = 1>(cache, first) "
+        "after = CumSum(new, one) sums = Add(before, after)"), 1,
     ),
     "grows and is masked": (
         "int64[B,T] tokens, int64[B,T] positions, bool[B,T,K] mask, float[B,S] cache", "float[B,P] next",
@@ -44,13 +44,13 @@ DECODERS: dict[str, tuple[str, str, str, int | None]] = {
     ),
     "is written where a counter says": (
         "int64[B,T] tokens, float[B,40] cache, int64 counter", "float[B,40] next, int64 count",
-        f"{COUNTED} row = Unsqueeze(at, front) same = Mul(tokens, none) positions = Add(row, same) {NUMBERS} "
-        f"next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN} count = Add(counter, t)", None,
+        (f"{COUNTED} row = Unsqueeze(at, front) same = Mul(tokens, none) positions = Add(row, same) {NUMBERS} "
+        f"next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN} count = Add(counter, t)"), None,
     ),
     "is a sum": (
         "int64[B,T] tokens, int64[B,T] positions, float[B] cache", "float[B] next",
-        f"{NUMBERS} before = Unsqueeze(cache, first) after = CumSum(new, one) sums = Add(before, after) "
-        "further = ReduceSum<keepdims = 0>(new, first) next = Add(cache, further)", None,
+        (f"{NUMBERS} before = Unsqueeze(cache, first) after = CumSum(new, one) sums = Add(before, after) "
+        "further = ReduceSum<keepdims = 0>(new, first) next = Add(cache, further)"), None,
     ),
     "takes one token": (
         "int64[B,1] tokens, int64[B,1] positions, float[B,S] cache", "float[B,P] next",
