@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from hypothesis import given
@@ -117,3 +118,67 @@ def test_several_values_have_the_largest_bound():
     small, large = magnitude(SEVEN + "y = Identity(s)"), magnitude("y = Identity(i)")
     assert large.limit > small.limit == 7
     assert Magnitudes().common_magnitude([]).limit == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "fits_byte", "fits_int32"),
+    [
+        (255, True, True), (256, False, True), (-256, True, True), (-257, False, True), (2**31 - 1, False, True), (2**31, False, False),
+        (-(2**31), False, True), (-(2**31) - 1, False, False),
+    ],
+)  # fmt: skip
+def test_the_limits_of_bytes_and_int32_are_those_of_their_numbers(number, fits_byte, fits_int32):
+    found = magnitude(f"k = Constant<value = int64[1] {{{number}}}>() y = Identity(k)")
+    assert (found.fits_byte, found.fits_int32, found.is_size) == (fits_byte, fits_int32, fits_int32)
+
+
+@pytest.mark.parametrize(
+    ("operation", "limit"),
+    [
+        ("Identity(s)", 7),
+        ("Add(s, s)", 15),
+        ("Sub(s, s)", 15),
+        ("Mul(s, s)", 64),
+        ("Neg(s)", 8),
+        ("Abs(s)", 8),
+        ("Max(s, s)", 7),
+    ],
+)
+def test_a_bound_is_no_larger_than_numbers_may_be(operation, limit):
+    """Of numbers from -8 to 7."""
+    assert magnitude(f"{SEVEN} y = {operation}").limit == limit
+
+
+@pytest.mark.parametrize(("size", "is_known"), [(64, True), (65, False)])
+def test_large_constants_are_not_looked_at(size, is_known):
+    numbers = ", ".join(["7"] * size)
+    assert (magnitude(f"k = Constant<value = int64[{size}] {{{numbers}}}>() y = Identity(k)").limit == 7) == is_known
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(9, 1), (2, 255), (3, 127), (4, 65535), (5, 32767), (6, 2**31 - 1)])
+def test_a_cast_is_within_its_type(dtype, limit):
+    assert magnitude(f"j = Cast<to = {dtype}>(i) y = Cast<to = 7>(j)").limit == limit
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ("k = Constant<value = int64[0] {}>() y = Identity(k)", 0),
+        ("k = Constant<value = float[1] {7}>() y = Cast<to = 7>(k)", (1 << 63) - 1),
+        ("k = Constant<value_ints = [7]>() y = Identity(k)", (1 << 64) - 1),
+        (SEVEN + "j = Cast<to = 6>(s) y = Cast<to = 7>(j)", 7),
+        ("k = Constant<value = int64[1] {127}>() j = Cast<to = 3>(k) y = Cast<to = 7>(j)", 127),
+        ("k = Constant<value = int64[1] {128}>() j = Cast<to = 3>(k) y = Cast<to = 7>(j)", 127),
+        (SEVEN + "n = Shape(x) y = Pow(n, s)", (1 << 64) - 1),
+    ],
+)
+def test_what_is_known_of_a_number(body, limit):
+    assert magnitude(body).limit == limit
+
+
+@pytest.mark.parametrize(("inputs", "limit"), [("int64[1] i", 7), ("int64[1] i, int64[1] k", (1 << 64) - 1)])
+def test_a_constant_that_callers_may_replace_is_not_known(inputs, limit):
+    text = f'<ir_version: 10, opset_import: ["" : 23]> g ({inputs}) => (int64[1] y) <int64[1] k = {{7}}> {{ y = Add(i, k) }}'
+    value = ir.from_proto(onnx.parser.parse_model(text)).graph[0].inputs[1]
+    assert value is not None
+    assert Magnitudes().magnitude(value).limit == limit
