@@ -42,6 +42,17 @@ def _of_a_part(x):
     return lax.fori_loop(2, 8, body, (jnp.zeros(3), jnp.ones((12, 3))))
 
 
+def _along_the_second_axis(x):
+    """Rows lie and are written along the second axis, with an axis of size one; some of the array stays."""
+
+    def body(t, carry):
+        s, ys = carry
+        s = jnp.tanh(s + lax.dynamic_index_in_dim(x, t, 1))
+        return s, lax.dynamic_update_slice_in_dim(ys, s, t + 1, 1)
+
+    return lax.fori_loop(0, x.shape[1], body, (jnp.zeros((3, 1)), jnp.ones((3, x.shape[1] + 2))))
+
+
 def _unused(x):
     return lax.fori_loop(0, x.shape[0], lambda t, ys: ys.at[t].set(x[t] * t), jnp.ones((x.shape[0], 3)))
 
@@ -57,8 +68,14 @@ def _agree(program, function, x):
 
 @pytest.mark.parametrize(
     ("function", "shape"),
-    [(_forwards, (9, 3)), (_backwards, (3, 9)), (_of_a_part, (9, 3)), (jax.vmap(_forwards), (2, 9, 3))],
-    ids=["forwards", "backwards", "part", "mapped"],
+    [
+        (_forwards, (9, 3)),
+        (_backwards, (3, 9)),
+        (_of_a_part, (9, 3)),
+        (jax.vmap(_forwards), (2, 9, 3)),
+        (_along_the_second_axis, (3, 9)),
+    ],
+    ids=["forwards", "backwards", "part", "mapped", "second axis"],
 )
 def test_rows_at_the_counter_are_those_of_a_scan(function, shape):
     program = to_onnx(function, [shape])
