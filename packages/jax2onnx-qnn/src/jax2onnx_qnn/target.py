@@ -13,7 +13,7 @@ from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 
 __all__ = ["Qnn"]
 
-_PREFERRED = (Form.RARE_ALWAYS,)
+_PREFERRED = (Form.RARE_ALWAYS, Form.PRODUCT_OF_16_BITS)
 
 
 class Qnn(Target):
@@ -65,7 +65,7 @@ class Qnn(Target):
         return True
 
     def prefers(self, *forms: Form) -> Form:
-        """Forms without a branch on data; else the first."""
+        """Forms without a branch on data, products of integers rather than of floats; else the first."""
         return next((form for form in _PREFERRED if form in forms), forms[0])
 
     def passes(self) -> Sequence[PassFactory]:
