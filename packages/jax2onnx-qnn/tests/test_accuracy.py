@@ -128,16 +128,19 @@ MODELS: Mapping[str, Model] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_classifier_is_as_right_as_in_float32(name):
+@pytest.mark.parametrize(
+    ("name", "tolerance", "widest"), [*((name, 0.1, "uint8") for name in MODELS), ("CNN", 0.01, "uint16")]
+)
+def test_a_classifier_is_as_right_as_in_float32(name, tolerance, widest):
     model, noise, prepared, shapes = MODELS[name]
     (x, labels), (tried, wanted) = images(3000, 1, noise), images(5 * BATCH, 2, noise)
     p = trained(model, parameters(**shapes), prepared(x), labels)
     batches = [(batch,) for batch in np.split(prepared(tried), 5)]
     calibration = [(batch,) for batch in np.split(prepared(x), 15)[:4]]
     program = to_onnx(partial(model, p), list(batches[0]), target="qnn")
-    quantised = program.quantize("static_int8", calibration=calibration, tolerance=0.1)
-    assert any(node.op_type == "QuantizeLinear" for node in all_nodes(quantised.model))
+    quantised = program.quantize("static_int8", calibration=calibration, tolerance=tolerance)
+    zeros = [node.inputs[2] for node in all_nodes(quantised.model) if node.op_type == "QuantizeLinear"]
+    assert max((zero.dtype.numpy() for zero in zeros), key=lambda dtype: dtype.itemsize) == widest
     right = [
         np.mean(np.concatenate([fn(*b) for b in batches]).argmax(-1) == wanted) for fn in (partial(model, p), quantised)
     ]

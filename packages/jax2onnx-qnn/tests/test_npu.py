@@ -35,6 +35,14 @@ def test_a_norm_is_right_there_for_any_number_of_rows(shape):
     to_onnx(lambda x: x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6), [shape], target="qnn").verify()
 
 
+@pytest.mark.parametrize(
+    "fn", [jax.lax.erf, jax.lax.erfc, jax.vmap(jax.grad(lambda x: jax.nn.gelu(x, approximate=False)))]
+)
+def test_the_error_function_is_right_there(fn):
+    x = np.linspace(-3, 3, 25, dtype=np.float32)
+    np.testing.assert_allclose(to_onnx(fn, [x], target="qnn")(x), fn(x), atol=2e-3)
+
+
 def test_what_does_not_run_wholly_there_is_an_error():
     program = to_onnx(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x), [(3,)])
     with pytest.raises(TargetError, match="does not run the whole model"):

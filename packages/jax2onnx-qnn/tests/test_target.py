@@ -57,6 +57,11 @@ def test_a_symbol_is_named_with_its_place_and_can_be_fixed():
 @pytest.mark.parametrize(
     ("fn", "spec", "message"),
     [
+        (
+            lambda x: jax.lax.mul(x, x, out_dtype=np.int8),
+            [((3,), jnp.int32)],
+            "Mul gives the type of its operands, int32",
+        ),
         (lambda x: jax.lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x), [(3,)], "Loop"),
         (lambda x: x & 3, [((3,), jnp.int32)], "BitwiseAnd"),
         (lambda x: x.reshape(1, 1, 1, 1, 3, 1), [(3,)], "6 axes; there are at most 5"),

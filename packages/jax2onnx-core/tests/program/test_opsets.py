@@ -46,7 +46,7 @@ def test_opset_17():
 
 def test_what_opset_17_does_not_have_is_named_with_its_line():
     with pytest.raises(errors.ConversionError, match=r"BitwiseAnd: 1, first at .*test_opsets.py:\d+"):
-        to_onnx(lambda x: x & 3, [((2,), jnp.int32)], opset=17, provenance=True)
+        to_onnx(lambda x: x & 3, [((2,), jnp.int32)], opset=17)
 
 
 def test_the_report_says_what_holds_the_opset_up():

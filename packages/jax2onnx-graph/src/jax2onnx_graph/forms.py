@@ -29,6 +29,9 @@ class Form(enum.Enum):
     JOINED_PRODUCTS = "MatMul(x, [w, v]), Split"
     """Products of one operand with several weights as one product with their concatenation."""
     SEPARATE_PRODUCTS = "MatMul(x, w), MatMul(x, v)"
+    FLOAT_PRODUCT = "MatMul of floats"
+    PRODUCT_OF_16_BITS = "MatMul(uint16, int8)"
+    """A product that loses too much in 8 bits, with activations in 16 bits behind QuantizeLinear."""
 
     # Activations.
     SILU_BY_SIGMOID = "Mul(x, Sigmoid(x))"

@@ -9,7 +9,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.forms import Form
 from jax2onnx_graph.traversal import walk
+from jax2onnx_onnxruntime._quantization.noise import Noise
 from jax2onnx_onnxruntime.loading import load
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_onnxruntime.target import OnnxRuntime
@@ -85,6 +87,37 @@ def test_products_of_integers_that_hurt_most_stay_floats() -> None:
     assert found.noise == pytest.approx(noise(made, quantised), rel=1e-3)
     assert found.noise <= whole / 4
     assert found.uniform_noise == pytest.approx(whole, rel=1e-3)
+
+
+class LikesIntegers(OnnxRuntime):
+    """A target with products of 16-bit integers."""
+
+    def prefers(self, *forms: Form) -> Form:
+        """Those."""
+        return Form.PRODUCT_OF_16_BITS if Form.PRODUCT_OF_16_BITS in forms else super().prefers(*forms)
+
+
+@pytest.mark.parametrize(("share", "large", "smooth"), [(4, 16, 8), (30, 16, 16), (50, 32, 16)])
+def test_products_that_hurt_most_have_activations_in_16_bits_first(share: float, large: int, smooth: int) -> None:
+    channel = np.where(np.arange(64) == 5, 100.0, 1.0).astype(np.float32)
+    made = model(
+        "z = Mul(x, channel) h = MatMul(x, smooth) k = MatMul(z, large) y = Add(h, k)",
+        channel=channel,
+        large=SMOOTH * np.where(channel == 1, 1, 0)[:, None].astype(np.float32),
+    )
+    whole = noise(made, quantize(made, Quantization("static_int8", calibration=CALLS)))
+    request = Quantization("static_int8", calibration=CALLS, tolerance=whole / share)
+    quantised = OrtRuntime().quantize(made, request, LikesIntegers())
+    found = read_mixed_bits(quantised)
+    assert found is not None
+    assert bits(found) == {"large": large, "smooth": smooth}
+    assert found.noise == pytest.approx(Noise(made, CALLS).of_model(quantised), rel=1e-3)
+    zeros = [node.inputs[2] for node in walk(quantised.graph) if node.op_type == "QuantizeLinear"]
+    types = {zero.dtype for zero in zeros if zero is not None}
+    assert ir.DataType.UINT16 in types
+    assert (ir.DataType.UINT8 in types) == (smooth == 8)
+    again = Quantization("static_int8", calibration=CALLS, bits=bits(found))
+    assert noise(quantised, OrtRuntime().quantize(made, again, LikesIntegers())) == 0
 
 
 def test_products_of_integers_all_hold_a_loose_tolerance() -> None:

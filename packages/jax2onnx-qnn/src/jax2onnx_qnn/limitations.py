@@ -9,7 +9,7 @@ __all__ = ["LIMITATIONS"]
 LIMITATIONS = (
     Limitation("NaN and infinities", "The NPU has neither: what is not finite becomes the greatest number of half precision, 65504, and so "
                "does what is beyond it; what is below 6e-8 is zero.",
-               cases=("*special*", "*huge*", "*infinit*", "*finite*", "*nan*", "*_of_small", "*_of_large", "*_tail", "*extreme*"),
+               cases=("*::*special*", "*::*huge*", "*::*infinit*", "*::*finite*", "*::*nan*", "*_of_small", "*_of_large", "*_tail", "*::*extreme*"),
                values=("NaN", "infinities", "signs of zeros", "subnormal numbers", "large numbers")),
     Limitation("results without a number", "Where JAX gives NaN or infinity, as outside of the domain of a function, the NPU gives some number.",
                message=r"instead of np\.float\d+\((nan|-?inf)\)"),

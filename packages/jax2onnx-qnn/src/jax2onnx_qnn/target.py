@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
@@ -12,7 +13,7 @@ from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 
 __all__ = ["Qnn"]
 
-_PREFERRED = (Form.RARE_ALWAYS,)
+_PREFERRED = (Form.RARE_ALWAYS, Form.PRODUCT_OF_16_BITS)
 
 
 class Qnn(Target):
@@ -64,18 +65,19 @@ class Qnn(Target):
         return True
 
     def prefers(self, *forms: Form) -> Form:
-        """Forms without a branch on data; else the first."""
+        """Forms without a branch on data, products of integers rather than of floats; else the first."""
         return next((form for form in _PREFERRED if form in forms), forms[0])
 
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: element types, forms, and the refusal of what does not run wholly on the NPU."""
+        from jax2onnx_graph.legalise.legalise_pass import LegalisePass
         from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 
         from jax2onnx_qnn._forms import FormsPass
-        from jax2onnx_qnn._legalise import LegalisePass
         from jax2onnx_qnn._refusals import RefusalsPass
+        from jax2onnx_qnn._support import legalisation
 
-        return (LegalisePass, FoldCasts, FormsPass, RefusalsPass)
+        return (partial(LegalisePass, legalisation=legalisation()), FoldCasts, FormsPass, RefusalsPass)
 
     def limitations(self) -> Sequence[Limitation]:
         """Limitations of the NPU and its library, see `jax2onnx_qnn.limitations`."""

@@ -23,7 +23,7 @@ class WeightBits:
 
     Attributes:
       name: that of the weight.
-      bits: how many bits its numbers have.
+      bits: how many bits its numbers have; 16 of "static_int8" are those of the activations, while the weight has 8.
       noise: the share of noise in the worst output where this weight alone has so many bits, by their number; empty where nothing
         had to be chosen.
       bytes: how much it takes, scales included.

@@ -354,7 +354,7 @@ class Program:
           calibration: for "static_int8" or a tolerance, typical calls: tuples of arguments, or mappings of input names to arrays.
           keep_io_types: whether inputs and outputs stay float32 in half precision.
           tolerance: for "int4", "int8" and "static_int8", the share of noise that an output may have (0.1 is 20 dB): the weights that
-            hurt most get 8 bits, or stay floats, until the calibration holds it; by default random calls where the function is at
+            hurt most get more bits, or stay floats, until the calibration holds it; by default random calls where the function is at
             hand. `bits` tells which.
           memory: one for several programs, whose common weights are then quantised into blocks once.
 

@@ -17,7 +17,7 @@ from jax2onnx_graph.optional_forms import are_failures_raised
 
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.claims import Claim, JaxFunctions, claim_of
-from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind
+from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind, may_dispatch
 from jax2onnx_core.frontend.sizes import tracing_sizes
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.plugins.errors import PluginError
@@ -179,15 +179,26 @@ class _Patch:
         self.attributes = {} if has_one else {"__signature__": inspect.signature(function)}
 
     def _read(self) -> None:
-        """Take the function as it is now: its code and its defaults may be others than in the last window."""
+        """Take the function as it is now."""
         self.code = self.function.__code__
         self.original = copied(self.function)
         self.intercepting = dispatching_code(self.code, self)
 
+    @property
+    def _is_changed(self) -> bool:
+        """Whether the function has other code or other defaults than when it was read."""
+        now, read = self.function, self.original
+        return (
+            now.__code__ is not self.code
+            or now.__defaults__ is not read.__defaults__
+            or now.__kwdefaults__ is not read.__kwdefaults__
+        )
+
     def enter(self) -> None:
         self.windows += 1
         if self.windows == 1:
-            self._read()
+            if self._is_changed:
+                self._read()
             for name, value in self.attributes.items():
                 setattr(self.function, name, value)
             self.function.__code__ = self.intercepting
@@ -279,6 +290,8 @@ _patch_of = functools.cache(_Patch)
 def _own_code(function: FunctionType) -> CodeType:
     """The code that a function has outside of all windows."""
     code = function.__code__
+    if not may_dispatch(code):  # hundreds of functions are asked for in each window
+        return code
     return next((const.code for const in code.co_consts if isinstance(const, _Patch)), code)
 
 

@@ -13,7 +13,7 @@ import jax.extend.core
 from jax2onnx_graph.errors import InputError, PluginError
 
 __all__ = [
-    "Dispatching", "bound_parameters", "closed_over", "copied", "dispatching_code", "function_behind", "name_of", "parameter_names", "rebuilt", "used_globals",
+    "Dispatching", "bound_parameters", "closed_over", "copied", "dispatching_code", "function_behind", "may_dispatch", "name_of", "parameter_names", "rebuilt", "used_globals",
 ]  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def function_behind(name: str) -> types.FunctionType:
             "The installed version of that module may be another one than the plugin was written for."
         ) from None
     function = found
-    if callable(found):
+    if callable(found) and not isinstance(found, types.FunctionType):
         function = inspect.unwrap(found, stop=lambda f: isinstance(f, types.FunctionType))
     if not isinstance(function, types.FunctionType):
         raise PluginError(f"A composite claims {name!r}, which is a {type(found).__name__}, not a Python function.")
@@ -151,6 +151,11 @@ def dispatching_code(code: types.CodeType, receiver: Dispatching) -> types.CodeT
         co_filename=code.co_filename,
         co_firstlineno=code.co_firstlineno,
     )
+
+
+def may_dispatch(code: types.CodeType) -> bool:
+    """Whether code has the names that `dispatching_code` writes, and so may be of it."""
+    return code.co_names == _template.__code__.co_names
 
 
 def _template(*args: object, **kwargs: object) -> object:

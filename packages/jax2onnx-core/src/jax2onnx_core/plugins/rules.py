@@ -180,8 +180,10 @@ class _Context(Protocol):
 def _elementwise(op_type: str) -> RuleFn:
     """The rule of a primitive that is one operator of the same operands."""
 
-    def rule(ctx: _Context, *operands: Value, **_: object) -> Value:
+    def rule(ctx: _Context, *operands: Value, out_dtype: object = None, **_: object) -> Value:
         dtype = ctx.dtype(operands[0])
+        if out_dtype not in (None, dtype):
+            raise Declined(f"{op_type} gives the type of its operands, {dtype}")
         if not ctx.supports(op_type, dtype):
             raise Declined(f"{ctx.target.name} has no {op_type} for {dtype}")
         if any(ctx.dtype(x) != dtype for x in operands):

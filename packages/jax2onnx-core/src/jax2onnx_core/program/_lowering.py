@@ -14,6 +14,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import finish_names
 from jax2onnx_graph.build.names import Origin, title
+from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.dims import Dims, SpecializedDim
 from jax2onnx_graph.legalise.opset_17 import Opset17Pass
 from jax2onnx_graph.metadata import (
@@ -109,7 +110,7 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
     Raises:
       UnsupportedError: primitives that no plugin lowers, all of them in one error.
     """
-    lowered = _lower(Engine, options, function)
+    lowered = _lower_or_explain(options, function)
     model, interface = lowered.model, _interface(options, function, lowered)
     write_exporter(model, options.plugins.versions())
     write_states(model, lowered.layouts.of_states(lowered.states))
@@ -129,6 +130,16 @@ def lower_program(options: LoweringOptions, function: SpecializedFunction) -> On
         log=lowered.engine.log, lower_specialized=lower_specialized, weights_of=adapted.weights_of,
         reference=ReferenceFunction(options.fn, interface, adapted.with_weights, lower_again),
     )  # fmt: skip
+
+
+def _lower_or_explain(options: LoweringOptions, function: SpecializedFunction) -> _Lowered:
+    """Lower a function; where its model is refused, do it again with each node's line, so that the error names lines instead of nodes."""
+    try:
+        return _lower(Engine, options, function)
+    except ConversionError as error:
+        if options.provenance or isinstance(error, UnsupportedError):
+            raise
+    return _lower(Engine, dataclasses.replace(options, provenance=True), function)
 
 
 def _interface(options: LoweringOptions, function: SpecializedFunction, lowered: _Lowered) -> Interface:

@@ -9,14 +9,14 @@ import onnx_ir as ir
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import Target
-from jax2onnx_runtime.mixed_bits import FULL_PRECISION, write_mixed_bits
+from jax2onnx_runtime.mixed_bits import write_mixed_bits
 from jax2onnx_runtime.quantization import Mode, Quantization, WeightMemory
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_onnxruntime._quantization.dequantised import dequantised_weights
 from jax2onnx_onnxruntime._quantization.half import half_precision
 from jax2onnx_onnxruntime._quantization.integers import dynamic_integers, static_integers
-from jax2onnx_onnxruntime._quantization.integers_or_floats import chosen_products, weights_of
+from jax2onnx_onnxruntime._quantization.integers_or_floats import chosen_products
 from jax2onnx_onnxruntime._quantization.mixed import chosen_bits
 from jax2onnx_onnxruntime._quantization.prepare import prepared
 from jax2onnx_onnxruntime._quantization.selection import excluded_nodes
@@ -58,10 +58,6 @@ def quantize(model: ir.Model, request: Quantization, target: Target) -> ir.Model
     to_half = _QUANTIZERS[request.mode] is half_precision
     copy = prepared(model, plain_products=not to_half)
     excluded = excluded_nodes(copy, request)
-    if request.mode == "static_int8" and request.bits:
-        excluded |= {
-            n for n, w in weights_of(copy, excluded).items() if request.bits.get(w.name or "") == FULL_PRECISION
-        }
     return _finished(model, copy, request, excluded, target)
 
 
@@ -96,10 +92,10 @@ def _mixed(model: ir.Model, request: Quantization, target: Target) -> ir.Model:
     if request.mode == "static_int8":
         excluded = excluded_nodes(copy, request)
 
-        def integers(kept: frozenset[str]) -> ir.Model:
-            return _finished(model, copy.clone(), request, excluded | kept, target)
+        def integers(bits: Mapping[str, int]) -> ir.Model:
+            return _finished(model, copy.clone(), dataclasses.replace(request, bits=bits), excluded, target)
 
-        result, chosen = chosen_products(copy, request, excluded, integers)
+        result, chosen = chosen_products(copy, request, excluded, target, integers)
         write_mixed_bits(result, chosen)
         return result
     memory = request.memory or WeightMemory()

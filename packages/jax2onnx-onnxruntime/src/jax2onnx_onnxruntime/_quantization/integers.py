@@ -9,8 +9,10 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.facts.values import constant_tensor, operand
+from jax2onnx_graph.opsets import means_the_same, opset_of, raise_opset
 from jax2onnx_graph.progress import steps
+from jax2onnx_graph.traversal import all_nodes
 from jax2onnx_runtime.quantization import Quantization
 
 from jax2onnx_onnxruntime._compat import quantization
@@ -18,11 +20,16 @@ from jax2onnx_onnxruntime._quantization.prepare import plain_proto
 from jax2onnx_onnxruntime._quantization.recurrences import LiftedRecurrencesPass, LoweredRecurrencesPass
 from jax2onnx_onnxruntime._quantization.selection import CONVOLUTIONS
 
-__all__ = ["dynamic_integers", "static_integers"]
+__all__ = ["FEWEST", "WIDE", "can_be_wide", "dynamic_integers", "static_integers", "weights_in_integers"]
+
+#: Bits of a product in static integers: those of its activations. Its weight has 8.
+FEWEST, WIDE = 8, 16
 
 # The quantizers advise to prepare a model, in a warning; this says that it is.
 _PREPARED = "onnx.quant.pre_process"
 _LARGE = 1_500_000_000
+_WIDE_OPSET = 21
+_WEIGHTED = ["MatMul", *CONVOLUTIONS]
 
 
 def dynamic_integers(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
@@ -50,16 +57,38 @@ def static_integers(model: ir.Model, request: Quantization, excluded: frozenset[
 
     Norms, softmax and products of two activations stay in float32: there masks and outliers would spoil the scales.
     """
-    tools = quantization()
-    products = [node for node in model.graph if node.op_type == "MatMul" and constant_tensor(node.inputs[1]) is None]
-    excluded |= {node.name or "" for node in products}
-    return ir.from_proto(
-        _through_file(
-            tools.quantize_static, _ready(model), calibration_data_reader=_Reader(request.calibration or ()),
-            op_types_to_quantize=["MatMul", *CONVOLUTIONS], nodes_to_exclude=sorted(excluded), per_channel=True,
-            reduce_range=True, activation_type=tools.QuantType.QUInt8, weight_type=tools.QuantType.QInt8,
-        )
-    )  # fmt: skip
+    tools, bits = quantization(), request.bits or {}
+    nodes = {name: bits.get(weight.name or "", FEWEST) for name, weight in weights_in_integers(model, excluded).items()}
+    if WIDE in nodes.values():
+        raise_opset(model, _WIDE_OPSET)
+    proto = _ready(model)
+    for width, activations in ((WIDE, tools.QuantType.QUInt16), (FEWEST, tools.QuantType.QUInt8)):
+        chosen = [name for name, found in nodes.items() if found == width]
+        if chosen:
+            proto = _through_file(
+                tools.quantize_static, proto, calibration_data_reader=_Reader(request.calibration or ()),
+                op_types_to_quantize=_WEIGHTED, nodes_to_quantize=chosen, per_channel=True,
+                reduce_range=width == FEWEST, activation_type=activations, weight_type=tools.QuantType.QInt8,
+            )  # fmt: skip
+            proto.metadata_props.add(key=_PREPARED, value="onnxruntime.quant")
+    return ir.from_proto(proto)
+
+
+def can_be_wide(model: ir.Model) -> bool:
+    """Whether a model may declare the opset whose QuantizeLinear gives 16 bits."""
+    opset = opset_of(model)
+    same = (node.domain or means_the_same(node, _WIDE_OPSET, opset) for node in all_nodes(model))
+    return opset >= _WIDE_OPSET or all(same)
+
+
+def weights_in_integers(model: ir.Model, excluded: frozenset[str]) -> dict[str, ir.Value]:
+    """The weight of each product and convolution that static integers take, by the name of the node."""
+    found = {}
+    for node in model.graph:
+        weight = operand(node, 1) if node.op_type in _WEIGHTED else None
+        if weight is not None and node.name not in excluded and constant_tensor(weight) is not None:
+            found[node.name or ""] = weight
+    return found
 
 
 class _Reader:
