@@ -106,7 +106,8 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
         (name,) = names
         sizes = range(1, int(min(_LARGEST, _compat_dims.bounds(symbols.parse(name))[1])))
         enough = f"{name} >= {bisect_left(sizes, True, key=lambda n: decides(f'{name} >= {n}')) + 1}"
-        candidates.insert(comparison == "<=", enough)
+        is_limit = comparison == "<=" and bound not in ("0", "1")
+        candidates.insert(is_limit, enough)
     return next(filter(decides, candidates), None)
 
 
