@@ -69,24 +69,20 @@ def of_symbolic_lengths(
     return Replacement(jnp.moveaxis(result, last, order))
 
 
-@composites.call("jax._src.lax.fft:_rfft_transpose", name="jax.lax.rfft_transpose", is_required=True)
-def rfft_transpose(t: JaxArray, fft_lengths: Sequence[Dim]) -> Replacement | None:
+@composites.call("jax._src.lax.fft:_fft_transpose_rule", name="jax.lax.fft_transpose", is_required=True)
+def transpose_of_symbolic_length(
+    t: JaxArray, operand: object, fft_type: lax.FftType, fft_lengths: Sequence[Dim]
+) -> Replacement | None:
     """JAX takes a symbolic length for an odd one here."""
-    if is_static(fft_lengths[-1]):
+    is_forward = fft_type == lax.FftType.RFFT
+    if not (is_forward or fft_type == lax.FftType.IRFFT) or is_static(fft_lengths[-1]):
         return None
-    number, weights = _number_and_weights(t, fft_lengths)
     lengths = cast("Sequence[int]", tuple(fft_lengths))
-    return Replacement(number * lax.fft(jnp.conj(t) / weights, lax.FftType.IRFFT, lengths))
-
-
-@composites.call("jax._src.lax.fft:_irfft_transpose", name="jax.lax.irfft_transpose", is_required=True)
-def irfft_transpose(t: JaxArray, fft_lengths: Sequence[Dim]) -> Replacement | None:
-    """JAX takes a symbolic length for an odd one here."""
-    if is_static(fft_lengths[-1]):
-        return None
-    x = lax.fft(t, lax.FftType.RFFT, cast("Sequence[int]", tuple(fft_lengths)))
+    x = t if is_forward else lax.fft(t, lax.FftType.RFFT, lengths)
     number, weights = _number_and_weights(x, fft_lengths)
-    return Replacement(jnp.conj(weights / number * x))
+    if is_forward:
+        return Replacement((number * lax.fft(jnp.conj(x) / weights, lax.FftType.IRFFT, lengths),))
+    return Replacement((jnp.conj(weights / number * x),))
 
 
 def _number_and_weights(half: JaxArray, lengths: Sequence[Dim]) -> tuple[JaxArray, JaxArray]:
