@@ -161,6 +161,7 @@ def may_dispatch(code: types.CodeType) -> bool:
 def _template(*args: object, **kwargs: object) -> object:
     return "receiver".dispatch(*args, **kwargs)  # type: ignore[attr-defined]
 
+
 def _is_filled(cell: types.CellType) -> bool:
     try:
         cell.cell_contents  # noqa: B018  (an empty cell raises)
