@@ -281,7 +281,7 @@ def missing(detail: str) -> str:
     if "depends on data, and" in detail:
         return "a size that depends on data"
     if "does not run wholly on" in detail:
-        found = re.findall(r"(\S.*?) [(][^()]*[)]", detail.partition(": ")[2])
+        found = re.findall(r"(\S.*?) [(](?:[^()]|[(][^()]*[)]?)*[)]?", detail.partition(": ")[2])
         return f"not on the NPU: {'; '.join(dict.fromkeys(found))}"
     return detail.partition("for this model: ")[2].partition(" With to_onnx")[0]
 
