@@ -51,8 +51,10 @@ BUILD_TOOLS = [line for line in (TOOLS / "build-requirements.txt").read_text().s
 RUFF = "ruff>=0.17,<0.18"
 MYPY = "mypy>=1.18,<3"
 TEST_TOOLS = ["pytest>=8.4", "pytest-xdist>=3.6", "hypothesis>=6.130", "onnxruntime>=1.24"]
-# What else the tests and the demo use.
-EXAMPLES = ["optax", "safetensors>=0.8", "scikit-learn", "tokenizers>=0.21"]
+# What else the tests use.
+EXAMPLES = ["optax", "safetensors>=0.8", "tokenizers>=0.21"]
+# The digits of the demo and of the page. Keras imports it, with SciPy's statistics, wherever it is installed.
+DIGITS = "scikit-learn"
 # What some tests need besides, and skip without: a runtime, libraries whose functions they export, signatures.
 TESTED = ["openvino>=2025.0", "diffrax", "lineax", "optimistix", MYPY]
 
@@ -332,7 +334,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(tags=["ci"])
 def demo(session: nox.Session) -> None:
     """Train a small network on handwritten digits, export it, and compare the exported model with JAX."""
-    install_workspace(session)
+    install_workspace(session, DIGITS)
     run_script(session, INTEGRATION / "demo.py", *session.posargs)
 
 
@@ -365,7 +367,7 @@ def browser(session: nox.Session) -> None:
     find = ["node", str(BROWSER / "browser.mjs"), "--find"]
     if not str(session.run(*find, external=True, silent=True, success_codes=[0, 3])).strip():
         session.skip("neither Chromium nor Chrome is installed; CHROMIUM=PATH may name one")
-    install_workspace(session)
+    install_workspace(session, DIGITS)
     run_script(session, INTEGRATION / "browser_demo.py", *session.posargs)
 
 
@@ -389,8 +391,8 @@ def ray(session: nox.Session) -> None:
 FOLDERS = {
     "genai": ["onnxruntime-genai==0.18.*", "google-tunix>=0.1.7", "qwix>=0.1.8"],
     "tunix_samplers": ["google-tunix>=0.1.7"],
-    "transformersjs": ["tokenizers>=0.21"],
-    "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision"],
+    "transformersjs": ["tokenizers>=0.21", DIGITS],
+    "optimum_onnx": ["optimum-onnx[onnxruntime]>=0.1", "pillow", "torchvision", DIGITS],
 }
 
 

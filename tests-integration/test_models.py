@@ -137,7 +137,7 @@ def test_formulas_become_operators(precision: str) -> None:
 
 def test_a_stack_converts_in_linear_time_beside_jax() -> None:
     """Equal blocks are traced once: a deep model costs little more than JAX's own trace."""
-    model = trained(ViT, "f32", width=32, depth=40, heads=2)
+    model = trained(ViT, "f32", width=32, depth=20, heads=2)
     shape = jax.ShapeDtypeStruct((2, 32, 32, 3), np.float32)
     graph, state = nnx.split(model)
     inputs = [("B", 32, 32, 3)]

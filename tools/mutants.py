@@ -6,7 +6,8 @@ themselves stay as they are. A mutant is noticed where a test fails that passes 
     python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.6] [--seconds 60] [--jobs 1]
 
 The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
-then the formulas of its passes, then the tests of its room, as long as time allows. Time is that of the processor, so that a busy machine
+then the formulas of its passes, then the tests and cases of its room: two parameters of each. Then the first of these with all parameters,
+then the tests of its package, the nearest files first, as long as time allows. Time is that of the processor, so that a busy machine
 gives the same verdicts; the libraries are imported once, for all runs.
 """
 
@@ -137,7 +138,7 @@ def package_of(path: Path) -> Path:
 
 def importers(path: Path, folder: Path) -> list[Path]:
     """The files of a folder that import a source."""
-    module = ".".join(path.relative_to(package_of(path) / "src").with_suffix("").parts)
+    module = ".".join(path.relative_to(package_of(path) / "src").with_suffix("").parts).removesuffix(".__init__")
     return [file for file in sorted(folder.rglob("*.py")) if module in imported(file)]
 
 
@@ -151,24 +152,49 @@ def own_tests(path: Path) -> set[Path]:
 def tests_of(path: Path) -> list[list[str]]:
     """What a developer of a source runs, one after the other, as arguments of pytest.
 
-    Its own tests, those of the files that import it, its formulas, those of its room.
+    Its own tests, those of the files that import it, its formulas, those of its room, then the first of these with all parameters,
+    then those of its package.
     """
     package = package_of(path)
-    own = own_tests(path)
-    near = {test for file in importers(path, package / "src") for test in own_tests(file)} - own
+    own, near, *far = nearest_tests(path)
     names = [" and ".join(re.findall(r"[^ ,]+", name)) for name in formulas_of(path)]
     formula_tests = [str(FORMULAS.relative_to(ROOT)), "-k", " or ".join(f"({name})" for name in names)]
-    room = package.joinpath("tests", *path.relative_to(package / "src").parts[1:-1])
-    rest = [
-        *in_root([room if room.is_dir() else package / "tests"]),
-        *(f"--ignore={test}" for test in in_root(own | near)),
-    ]
-    return [tests for tests in (in_root(own), in_root(near), formula_tests if names else [], rest) if tests]
+    room = tests_in(package.joinpath("tests", *path.relative_to(package / "src").parts[1:-1]))
+    room += sorted(path.parent.glob("*_cases.py"))
+    rest = [test for tests in far for test in tests]
+    rest += [*tests_in(package / "tests"), *sorted((package / "src").rglob("*_cases.py"))]
+    seen: set[Path] = set()
+    groups = [in_root(unseen(group, seen)) for group in (own, near, room, rest)]
+    groups.insert(2, formula_tests if names else [])
+    found = [tests for tests in groups if tests]
+    return [*found[:-1], [*found[0], "-o", "jax2onnx_sampled="], *found[-1:]]
+
+
+def nearest_tests(path: Path) -> list[list[Path]]:
+    """The own tests of a source, of the files of its package that import it, of those that import them, and so on."""
+    folder, files, seen = package_of(path) / "src", [path], {path}
+    found: list[list[Path]] = []
+    while files or len(found) < 2:
+        found.append(sorted({test for file in files for test in own_tests(file)}))
+        files = unseen((user for file in files for user in importers(file, folder)), seen)
+    return found
+
+
+def unseen(paths: Iterable[Path], seen: set[Path]) -> list[Path]:
+    """The paths that were not seen before, which they are now."""
+    new = [path for path in dict.fromkeys(paths) if path not in seen]
+    seen.update(new)
+    return new
+
+
+def tests_in(folder: Path) -> list[Path]:
+    """The files of tests in a folder."""
+    return sorted(folder.rglob("test_*.py"))
 
 
 def in_root(paths: Iterable[Path]) -> list[str]:
-    """The paths in the repository, sorted."""
-    return sorted(str(path.relative_to(ROOT)) for path in paths)
+    """The paths in the repository."""
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 @functools.cache

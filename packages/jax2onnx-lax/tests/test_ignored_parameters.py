@@ -25,14 +25,14 @@ REGISTRY = installed_plugins().registry
 def parameters() -> dict[str, set[str]]:
     """Primitive → the names of the parameters that its equations have in the cases of this package."""
     found: dict[str, set[str]] = defaultdict(set)
-    for case in find_cases():
+    primitives = {*REGISTRY.rules, *REGISTRY.decompositions}
+    traced: set[str] = set()
+    for case in (found_case for found_case in find_cases(["lax"]) if isinstance(found_case, CollectedCase)):
         # One case is enough for what it covers: the equations of a primitive all have the same parameters.
-        if (
-            isinstance(case, CollectedCase)
-            and case.id.startswith("lax.")
-            and not found.keys() >= set(case.case.covers) > set()
-        ):
+        covers = set(case.case.covers)
+        if covers - traced or covers & primitives - found.keys():
             _collect(_traced(case), found)
+            traced |= covers
     return found
 
 

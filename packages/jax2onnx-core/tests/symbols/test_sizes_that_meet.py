@@ -202,3 +202,20 @@ def test_what_is_decided_of_a_size_that_may_be_zero_holds_at_zero(difference):
     to_onnx(fn, [("T",)], constraints=["T >= 0"])
     holds = {difference(size) >= 0 for size in range(8)}
     assert answers == [True if holds == {True} else None]
+
+
+def halves(x, y):
+    return (x[::2] + x[1::2]) * y
+
+
+def blocks(x, y):
+    return jnp.pad(x, (0, -x.shape[0] % 4)).reshape(-1, 4) * y.sum()
+
+
+@pytest.mark.parametrize(("fn", "error"), [(halves, TypeError), (blocks, errors.UndecidedDimensionError)])
+def test_sizes_that_may_be_0_are_shown_as_they_are_written(fn, error):
+    with pytest.raises(error) as caught:
+        to_onnx(fn, [("2*T",), ("T",)], constraints=["T >= 0"])
+    text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "__plus_1" not in text
+    assert fn is blocks or "leave out the constraint that allows it, 'T >= 0'" in text

@@ -10,7 +10,7 @@ from jax2onnx_graph.build.builder import GraphBuilder, Value
 from jax2onnx_graph.facts.values import dims_of, known, same_dim
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of, source_of
 from jax2onnx_graph.targets import Target
 
 __all__ = ["DOMAIN", "GroupQueries", "group_queries"]
@@ -133,7 +133,7 @@ def _shows_the_past(mask: Value | None, query: object, cache: object) -> bool:
     """Whether a mask [1, 1, T, C] hides the places behind each token from it, and nothing else."""
     if not isinstance(query, tuple) or not isinstance(cache, tuple):
         return False
-    choice = _through(mask, _VIEWS - {"Cast", "Transpose"})
+    choice = source_of(mask, *_VIEWS - {"Cast", "Transpose"})
     node = None if choice is None else choice.producer()
     if choice is None or node is None:
         return False
@@ -141,7 +141,7 @@ def _shows_the_past(mask: Value | None, query: object, cache: object) -> bool:
         shown, hidden = known(node.inputs[1]), known(node.inputs[2])
         if shown is None or hidden is None or shown.any() or not (hidden <= _HIDDEN).all():
             return False
-        choice = _through(node.inputs[0], _VIEWS - {"Cast", "Transpose"})
+        choice = source_of(node.inputs[0], *_VIEWS - {"Cast", "Transpose"})
         node = None if choice is None else choice.producer()
     dims = dims_of(mask) or ()
     if node is None or node.op_type != "LessOrEqual" or len(dims) < 2 or any(dim != 1 for dim in dims[:-2]):
@@ -154,7 +154,7 @@ def _shows_the_past(mask: Value | None, query: object, cache: object) -> bool:
 
 def _is_along(value: Value | None, axis: int) -> bool:
     """Whether a range has its numbers along an axis, counted from the end: all others are 1, before it was expanded."""
-    value = _through(value, frozenset({"Cast", "Expand", "Identity"}))
+    value = source_of(value, "Cast", "Expand", "Identity")
     transpose = operation(value, "Transpose")
     if transpose is not None:
         perm = permutation_of(transpose)
@@ -163,15 +163,9 @@ def _is_along(value: Value | None, axis: int) -> bool:
     return -axis <= len(dims) and all(dim == 1 for i, dim in enumerate(dims) if i != len(dims) + axis)
 
 
-def _through(value: Value | None, operators: frozenset[str]) -> Value | None:
-    while value is not None and (node := value.producer()) is not None and node.op_type in operators:
-        value = node.inputs[0]
-    return value
-
-
 def _source(value: Value | None) -> ir.Node | None:
     """The node that computes a value, behind those that hand it on."""
-    found = _through(value, _VIEWS)
+    found = source_of(value, *_VIEWS)
     return None if found is None else found.producer()
 
 
@@ -192,7 +186,7 @@ def _is_count(value: Value | None) -> bool:
     if node.op_type == "Sub":
         return _is_size(node.inputs[0], "attention_mask", 1) and _is_size(node.inputs[1], "input_ids", 1)
     if node.op_type == "Clip":
-        least = known(_through(node.inputs[1], _VIEWS))
+        least = known(source_of(node.inputs[1], *_VIEWS))
         return (
             least is not None
             and not least.any()
@@ -204,7 +198,7 @@ def _is_count(value: Value | None) -> bool:
         negative = _source(node.inputs[0])
         if negative is None or negative.op_type != "Less":
             return False
-        zero = known(_through(negative.inputs[1], _VIEWS))
+        zero = known(source_of(negative.inputs[1], *_VIEWS))
         return zero is not None and not zero.any() and _is_count(negative.inputs[0]) and _is_count(node.inputs[2])
     return False
 
@@ -220,7 +214,7 @@ def _is_range(value: Value | None, is_end: object) -> bool:
     node = _source(value)
     if node is None or node.op_type != "Range" or not callable(is_end):
         return False
-    start, step = (known(_through(node.inputs[i], _VIEWS)) for i in (0, 2))
+    start, step = (known(source_of(node.inputs[i], *_VIEWS)) for i in (0, 2))
     return (
         start is not None
         and step is not None

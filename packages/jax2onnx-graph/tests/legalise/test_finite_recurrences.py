@@ -131,9 +131,91 @@ def test_an_rnn_with_tanh_stays():
     assert not FiniteRecurrencesPass(TARGET)(_model("RNN")).modified
 
 
-def test_what_has_no_formula_stays():
-    assert not FiniteRecurrencesPass(TARGET)(_model("GRU", options=", clip = 3.0")).modified
-    assert not FiniteRecurrencesPass(TARGET)(_model("GRU", options=', activations = ["Sigmoid", "Softsign"]')).modified
+@pytest.mark.parametrize(
+    ("op_type", "options", "operands"),
+    [
+        ("GRU", ", clip = 3.0", ""), ("GRU", ', activations = ["Sigmoid", "Softsign"]', ""), ("LSTM", ", input_forget = 1", ""),
+        ("GRU", ", layout = 1", ""), ("GRU", "", ", l"), ("LSTM", "", ", , , , p"),
+        ("GRU", ', direction = "bidirectional", activations = ["Sigmoid", "Tanh", "Sigmoid", "Relu"]', ""),
+        ("other.GRU", "", ""),
+    ],
+)  # fmt: skip
+def test_what_has_no_formula_stays(op_type, options, operands):
+    directions, width = 2 if "bidirectional" in options else 1, GATES[op_type.removeprefix("other.")] * UNITS
+    text = f"""<ir_version: 10, opset_import: ["" : 22, "other" : 1]> agraph (float[4,3,2] x, float[{directions},{width},2] w,
+        float[{directions},{width},{UNITS}] r, int32[3] l, float[1,{3 * UNITS}] p) => (float[4,{directions},3,{UNITS}] y)
+        {{ y = {op_type}<hidden_size = {UNITS}{options}>(x, w, r, {operands}) }}"""
+    text = text.replace("r, )", "r)")
+    assert not FiniteRecurrencesPass(TARGET)(ir.from_proto(onnx.parser.parse_model(text))).modified
+
+
+@pytest.mark.parametrize(
+    ("op_type", "options"),
+    [
+        ("LSTM", ', activations = ["Sigmoid", "Relu", "Tanh"]'), ("LSTM", ', activations = ["Sigmoid", "Tanh", "Relu"]'),
+        ("LSTM", ', activations = ["Tanh", "Sigmoid", "Relu"]'), ("GRU", ', activations = ["Tanh", "Sigmoid"]'),
+        ("GRU", ', activations = ["Sigmoid", "Relu"], linear_before_reset = 1'), ("LSTM", ", layout = 0"),
+        ("RNN", ', activations = ["Relu"]'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("given", [("b", "h0", "c0"), ("h0",), ()])
+def test_sequences_beside_one_that_is_not_finite_are_what_the_operator_makes_of_them(op_type, options, given):
+    cell, width = op_type == "LSTM", GATES[op_type] * UNITS
+    declared = {
+        "b": f"float[1,{2 * width}] b",
+        "h0": f"float[1,{BATCH},{UNITS}] h0",
+        "c0": f"float[1,{BATCH},{UNITS}] c0",
+    }
+    given = [name for name in given if cell or name != "c0"]
+    names = [name if name in given else "" for name in (["b", "", "h0", "c0"] if cell else ["b", "", "h0"])]
+    state = f"float[1,{BATCH},{UNITS}]"
+    head = ", ".join(
+        [f"float[T,{BATCH},2] x, float[1,{width},2] w, float[1,{width},{UNITS}] r", *(declared[n] for n in given)]
+    )
+    text = f"""<ir_version: 10, opset_import: ["" : 22]> agraph ({head}) => (float[T,1,{BATCH},{UNITS}] y, {state} h)
+        {{ y, h = {op_type}<hidden_size = {UNITS}{options}>({", ".join(["x", "w", "r", *names])}) }}"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    operands = _operands(model)
+    wanted = _run(model, operands)
+    operands["x"][1, 0, 0] = np.inf
+    for got, want in zip(_run(_guarded(model), operands), wanted, strict=True):
+        np.testing.assert_allclose(got[..., 1:, :], want[..., 1:, :], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "state", "stays"),
+    [("GRU", "9e3", True), ("GRU", "1e4", False), ("GRU", "inf", False), ("RNN", "1e8", True), ("RNN", "nan", False)],
+)
+def test_a_known_first_state_is_looked_at(op_type, state, stays):
+    options = ', activations = ["Relu"]' if op_type == "RNN" else ""
+    x, text = (
+        "1, 2, 3, 4",
+        f"""<ir_version: 10, opset_import: ["" : 22]>
+    agraph (float[1,{GATES[op_type]},2] w, float[1,{GATES[op_type]},1] r) => (float[2,1,1,1] y)
+        <float[2,1,2] x = {{XS}}, float[1,1,1] h = {{{state}}}>
+        {{ y = {op_type}<hidden_size = 1{options}>(x, w, r, , , h) }}""",
+    )
+    assert (_operators(ir.from_proto(onnx.parser.parse_model(text.replace("XS", x)))) == [op_type]) == stays
+
+
+def test_first_states_of_zeros_need_no_condition():
+    text = """<ir_version: 10, opset_import: ["" : 22]>
+    agraph (float[T,3,2] x, float[1,15,2] w, float[1,15,5] r, int64[3] s) => (float[T,1,3,5] y) <float[1,3,5] h, float zero = {0}>
+        { h = Expand(zero, s) y = GRU<hidden_size = 5>(x, w, r, , , h) }"""
+    assert _operators(ir.from_proto(onnx.parser.parse_model(text))) == ["Expand", "ReduceSumSquare", "Less", "If"]
+
+
+def test_squares_of_half_floats_are_summed_in_float32():
+    model = _model("GRU", dtype="float16", states=False)
+    assert _operators(model) == ["Cast", "ReduceSumSquare", "Less", "If"]
+
+
+def test_branches_hold_no_copies():
+    (node,) = [node for node in _guarded(_model("LSTM")).graph if node.op_type == "If"]
+    assert list(node.attributes) == ["then_branch", "else_branch"]
+    formula = [inner.op_type for inner in node.attributes["else_branch"].as_graph()]
+    assert "Scan" in formula
+    assert "Identity" not in formula
 
 
 def test_a_second_run_changes_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.legalise.kernels import KernelTable
@@ -10,16 +11,16 @@ from jax2onnx_graph.legalise.legalise_pass import LegalisePass
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_testing.pass_fixtures import node_lines
 
-CASTS = "f32 f16 f64 bf16 i8 i16 i32 i64 u8 u32 u64 b8"
+CASTS = "f8e5m2 f32 f16 f64 bf16 i8 i16 i32 i64 u8 u32 u64 b8"
 #: The element types of the first operand with which the runtime computes an operator.
 TYPES = {
     "ArgMax": "f32 i64", "BitwiseXor": "i64 u64", "CumSum": "f32 i32 i64", "Erf": "f32", "Exp": "f32 f16", "Expand": "f32 i64",
-    "Less": "f32 f16 i32 i64", "Log": "f32", "Max": "f32 i32 i64", "Min": "f32 i64", "Mul": "f32", "Neg": "f32", "Where": "f32 u8 i64",
+    "Less": "f32 f16 i32 i64", "Equal": "f32 f16", "Abs": "f32 f16", "ConstantOfShape": "f32 i64", "Log": "f32", "Max": "f32 i32 i64", "Min": "f32 i64", "Mul": "f32", "Neg": "f32", "Where": "f32 u8 i64",
 }  # fmt: skip
 TABLE = KernelTable({
     "Cast": {"13": {"T1": CASTS, "T2": CASTS}},
     "Gather": {"13": {"T": "f32", "Tind": "i32 i64"}},
-    **{operator: {"7": {"T": types, "T1": types}} for operator, types in TYPES.items()},
+    **{operator: {"7": {"T": types, "T1": types, "T2": types}} for operator, types in TYPES.items()},
 })  # fmt: skip
 PASS = LegalisePass(standard_target, Legalisation(TABLE, held_wider=frozenset({ir.DataType.FLOAT16})))
 
@@ -132,10 +133,71 @@ def test_a_small_constant_is_converted_and_its_old_form_dropped():
     ]
 
 
-def test_a_large_weight_stays_narrow_in_the_file():
-    values = ", ".join("16256" for _ in range(100))  # the bits of 1.0
-    body = f"g (bfloat16[N] x) => (bfloat16[N] y) <bfloat16[100] w = {{{values}}}> {{ y = Mul(x, w) }}"
-    assert "w_f32 = Cast <to=1> (w)" in legalised(body)
+@pytest.mark.parametrize(("size", "is_cast"), [(64, False), (65, True)])
+def test_a_large_weight_stays_narrow_in_the_file(size, is_cast):
+    values = ", ".join("16256" for _ in range(size))  # the bits of 1.0
+    body = f"g (bfloat16[N] x) => (bfloat16[N] y) <bfloat16[{size}] w = {{{values}}}> {{ y = Mul(x, w) }}"
+    assert ("w_f32 = Cast <to=1> (w)" in legalised(body)) == is_cast
+
+
+@pytest.mark.parametrize(
+    ("results", "more", "left"),
+    [("", "", {"c.i32"}), (", int16 d", "d = Identity(c)", {"c", "c.i32"}), (", int16 c", "", {"c", "c.i32"})],
+)
+def test_a_constant_stays_where_something_else_reads_it(results, more, left):
+    text = f"g (int16[N] x) => (int16[N] y{results}) <int16 c = {{7}}> {{ y = Max(x, c) {more} }}"
+    model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> {text}'))
+    PASS(model)
+    assert set(model.graph.initializers) == left
+
+
+def test_a_constant_that_callers_may_replace_is_cast():
+    body = "g (int16[N] x, int16 c) => (int16[N] y) <int16 c = {7}> { y = Max(x, c) }"
+    assert "c_i32 = Cast <to=6> (c)" in legalised(body)
+
+
+def test_operators_of_other_domains_stay():
+    text = '<ir_version: 10, opset_import: ["" : 23, "other" : 1]> g (bfloat16[N] x) => (bfloat16[N] y) { y = other.Exp(x) }'
+    assert not PASS(ir.from_onnx_text(text)).modified
+
+
+def test_a_fill_is_converted_with_its_result():
+    body = "g (int64[1] s) => (bfloat16[N] y) { y = ConstantOfShape<value = bfloat16[1] {16256}>(s) }"
+    model = ir.from_proto(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> {body}'))
+    PASS(model)
+    fill, back = model.graph
+    assert fill.attributes["value"].as_tensor().dtype == fill.outputs[0].dtype == ir.DataType.FLOAT
+    assert fill.attributes["value"].as_tensor().numpy().tolist() == [1.0]
+    assert (back.op_type, back.outputs[0].name) == ("Cast", "y")
+
+
+def test_float8_keeps_its_infinities():
+    text = legalised("g (float8e5m2[N] x) => (float8e5m2[N] y) { y = Max(x, x) }")
+    assert text.split("\n")[-1] == "y = Cast <to=19, saturate=0> (y_f32)"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_rounded"),
+    [
+        ("y = Abs(t) z = Less(y, x)", False),
+        ("y = Exp(t) u = Abs(y) z = Less(u, x)", True),
+        ("y = Exp(t) u = Cast<to = 1>(y) z = Less(u, w)", False),
+        ("y = Exp(w) z = Less(y, w)", False),
+        ("y = Exp(t) z = Equal(x, y)", True),
+        ("y = Exp(t) u = Abs(y) b = Cast<to = 9>(u) z = Not(b)", False),
+    ],
+)
+def test_what_a_comparison_reads_is_rounded_where_it_may_be_wider(body, is_rounded):
+    text = f'<ir_version: 10, opset_import: ["" : 23]> g (float16[2] x, float16[2] t, float[2] w) => (bool[2] z) {{ {body} }}'
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text)))
+    PASS(model)
+    half = [node for node in model.graph if node.op_type == "Cast" and node.outputs[0].dtype == ir.DataType.FLOAT16]
+    assert bool(half) == is_rounded
+
+
+def test_the_result_of_a_wide_cast_is_no_other_name_of_its_operand_where_the_graph_gives_it():
+    body = "g (float[N] x) => (float[N] b) { a = Cast<to=11>(x) b = Cast<to=1>(a) }"
+    assert legalised(body).split("\n")[-1].startswith("b = Cast <to=1>")
 
 
 def test_a_cast_there_and_back_through_a_wider_type_is_nothing():

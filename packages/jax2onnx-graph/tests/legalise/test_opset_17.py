@@ -37,6 +37,33 @@ def test_the_axes_of_a_reduction_become_its_attribute(op_type, operands):
     np.testing.assert_allclose(value(result), want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("noop", [0, 1])
+@pytest.mark.parametrize("axes", ["", "0, -1"])
+def test_a_reduction_of_no_axes_stays_one(noop, axes):
+    constant = f"axes = Constant <value = int64[{2 if axes else 0}] {{{axes}}}> ()"
+    model = model_of(f"{constant} y = ReduceMax <keepdims = 1, noop_with_empty_axes = {noop}> (x, axes)")
+    want = value(model)
+    if noop and not axes:
+        with pytest.raises(ConversionError, match="ReduceMax: 1,"):
+            Opset17Pass()(model)
+    else:
+        result = Opset17Pass()(model).model
+        onnx.checker.check_model(ir.to_proto(result), full_check=True)
+        np.testing.assert_array_equal(value(result), want)
+
+
+def test_operators_of_other_domains_stay():
+    text = '<ir_version: 8, opset_import: ["" : 18, "other" : 1]> g (float[2] x) => (y) { t = other.ReduceMax(x) y, u = other.Split<num_outputs = 2>(t) }'
+    model = Opset17Pass()(ir.from_onnx_text(text)).model
+    assert [list(node.attributes) for node in model.graph] == [[], ["num_outputs"]]
+
+
+def test_a_model_of_opset_17_stays():
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x) => (y) { y = ReduceMax<axes = [1]>(x) }'
+    model = Opset17Pass()(ir.from_onnx_text(text)).model
+    assert model.graph[0].attributes["axes"].value == (1,)
+
+
 def test_split_loses_the_number_of_its_parts():
     model = Opset17Pass()(model_of("a, y = Split <axis = 2, num_outputs = 2> (x)")).model
     onnx.checker.check_model(ir.to_proto(model), full_check=True)

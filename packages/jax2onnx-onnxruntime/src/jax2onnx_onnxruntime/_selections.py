@@ -16,7 +16,7 @@ from jax2onnx_graph.facts.sizes import estimated_elements, size_of
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
-from jax2onnx_graph.rewrite.patterns import operation
+from jax2onnx_graph.rewrite.patterns import source_of
 from jax2onnx_graph.targets import Target, standard_target
 
 __all__ = ["SelectionsPass"]
@@ -129,9 +129,7 @@ def _is_order_of_floats(value: ir.Value) -> bool:
 
 def _number(value: ir.Value | None) -> Array | None:
     """The number that every element of a constant is, as an array without axes."""
-    while (view := operation(value, "Expand", "Reshape", "Unsqueeze")) is not None:
-        value = view.inputs[0]
-    array = known(value, _MOST_CONSTANTS)
+    array = known(source_of(value, "Expand", "Reshape", "Unsqueeze"), _MOST_CONSTANTS)
     if array is None or not array.size or array.tobytes() != array.flat[:1].tobytes() * array.size:
         return None
     return array.flat[:1].reshape(())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.limitations import Limitation
@@ -55,18 +56,20 @@ class OpenVino(Target):
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: repairs, integers, the form of loops and branches, and the refusal of operators without a right form."""
         from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
+        from jax2onnx_graph.legalise.legalise_pass import LegalisePass
 
         from jax2onnx_openvino._branch_results import BranchResultsPass
         from jax2onnx_openvino._casts import CastsPass
         from jax2onnx_openvino._closed_scans import ClosedScansPass
-        from jax2onnx_openvino._legalise import LegalisePass
         from jax2onnx_openvino._refusals import RefusalsPass
         from jax2onnx_openvino._repairs import RepairsPass
         from jax2onnx_openvino._stable_sorts import StableSortsPass
+        from jax2onnx_openvino._support import legalisation
         from jax2onnx_openvino._unsigned import UnsignedPass
 
+        legalise = partial(LegalisePass, legalisation=legalisation())
         return (
-            UnsignedPass, StableSortsPass, FiniteRecurrencesPass, RepairsPass, LegalisePass, CastsPass, ClosedScansPass, BranchResultsPass,
+            UnsignedPass, StableSortsPass, FiniteRecurrencesPass, RepairsPass, legalise, CastsPass, ClosedScansPass, BranchResultsPass,
             RefusalsPass,
         )  # fmt: skip
 

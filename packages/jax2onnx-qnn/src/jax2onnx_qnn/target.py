@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
@@ -69,13 +70,14 @@ class Qnn(Target):
 
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: element types, forms, and the refusal of what does not run wholly on the NPU."""
+        from jax2onnx_graph.legalise.legalise_pass import LegalisePass
         from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 
         from jax2onnx_qnn._forms import FormsPass
-        from jax2onnx_qnn._legalise import LegalisePass
         from jax2onnx_qnn._refusals import RefusalsPass
+        from jax2onnx_qnn._support import legalisation
 
-        return (LegalisePass, FoldCasts, FormsPass, RefusalsPass)
+        return (partial(LegalisePass, legalisation=legalisation()), FoldCasts, FormsPass, RefusalsPass)
 
     def limitations(self) -> Sequence[Limitation]:
         """Limitations of the NPU and its library, see `jax2onnx_qnn.limitations`."""

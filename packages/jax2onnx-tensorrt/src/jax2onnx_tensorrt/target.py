@@ -78,18 +78,18 @@ class TensorRt(Target):
 
     def passes(self) -> Sequence[PassFactory]:
         """Passes in their order: attention, pooling, element types, and the refusal of operators that the table lacks."""
+        from jax2onnx_graph.legalise.legalise_pass import LegalisePass
         from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 
         from jax2onnx_tensorrt._attention import AttentionPass
         from jax2onnx_tensorrt._axes import AxesPass
-        from jax2onnx_tensorrt._legalise import LegalisePass
         from jax2onnx_tensorrt._refusals import RefusalsPass
         from jax2onnx_tensorrt._scans import ScansPass
+        from jax2onnx_tensorrt._table import legalisation
 
-        version = self._version
-        return (
-            AttentionPass, AxesPass, ScansPass, partial(LegalisePass, version=version), FoldCasts, partial(RefusalsPass, version=version),
-        )  # fmt: skip
+        legalise = partial(LegalisePass, legalisation=legalisation(self._version))
+        refuse = partial(RefusalsPass, version=self._version)
+        return AttentionPass, AxesPass, ScansPass, legalise, FoldCasts, refuse
 
     def limitations(self) -> Sequence[Limitation]:
         """Limitations of TensorRT by its documentation, see `jax2onnx_tensorrt.limitations`."""

@@ -39,7 +39,7 @@ T = TypeVar("T")
 pytestmark = pytest.mark.sampled(None)
 
 # Of so many cases the quick suite checks one with rules that decline.
-_EVERY = 24
+_EVERY = 36
 # Of so many composites the quick suite checks one with a patched function, and of so many one with a changed object.
 _EVERY_COMPOSITE, _EVERY_OBJECT = 6, 12
 # So many of the changes of an object are checked then.

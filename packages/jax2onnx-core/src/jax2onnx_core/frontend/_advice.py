@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import jax
 
+from jax2onnx_core._compat_dims import LESS_ONE
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.frontend.sizes import advice_on_sizes
 from jax2onnx_core.symbols._extremes import deciding_constraints
 from jax2onnx_core.symbols._inconclusive_dims import place_of
 from jax2onnx_core.symbols._multiples import multiples_that_agree
+from jax2onnx_core.symbols.symbols import without_traced_symbols
 
 __all__ = ["advise"]
 
@@ -36,6 +38,8 @@ _MISTAKEN_INPUTS = dict.fromkeys(
     "Non-hashable static arguments": "A static argument is no input of the model: bind it, functools.partial(fn, n=3).",
 }  # fmt: skip
 
+_MAY_BE_EMPTY = "Sizes that may be 0 leave open how they compare to others: leave out the constraint that allows it, 'T >= 0', if no input is empty."
+
 _MEETING = re.compile("broadcasting|same shape|incompatible")
 _REMAINDER = re.compile(r"not result in an equal division: rest is (.+)")
 _DIVISION = re.compile(r"but (\d+) does not evenly divide (.+)")
@@ -51,12 +55,17 @@ def advise(error: Exception, inputs: Inputs, place: str) -> None:
       place: where an error arose that is in no line of the user.
     """
     line = place_of(error, place)
-    for notes in (
-        _on_weights(error), _on_sizes(error, inputs, line), _on_inputs(error, inputs, line), _on_values(error, inputs, line),
-        _on_mesh(error, inputs),
-    ):  # fmt: skip
-        for note in notes:
-            error.add_note(note)
+    notes = [
+        *_on_weights(error), *_on_sizes(error, inputs, line), *_on_inputs(error, inputs, line), *_on_values(error, inputs, line),
+        *_on_mesh(error, inputs),
+    ]  # fmt: skip
+    text = str(error.args[0]) if error.args else ""
+    shown = without_traced_symbols(text)
+    if shown != text:
+        error.args = (shown, *error.args[1:])
+        notes.append(_MAY_BE_EMPTY)
+    for note in notes:
+        error.add_note(without_traced_symbols(note))
 
 
 def _on_weights(error: Exception) -> Iterator[str]:
@@ -94,7 +103,8 @@ def _on_sizes(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     if remainder := _REMAINDER.search(text):
         label, _ = inputs.symbols.shown(remainder[1])
         yield f"Say that the parts are equal: constraints=('{label} == 0',). It is at {line}"
-    if multiples := multiples_that_agree(text):
+    multiples = {} if LESS_ONE in text else multiples_that_agree(text)
+    if multiples:
         yield (
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
             f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jax2onnx_core import _compat
-from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, Var
-from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
+from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Var
+from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
 
 __all__ = ["on_one_device"]
@@ -12,7 +12,7 @@ __all__ = ["on_one_device"]
 
 def on_one_device(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr without shardings in its types and parameters, nested jaxprs included; itself where there are none."""
-    return _OneDevice().jaxpr(jaxpr) if _knows_a_mesh(jaxpr, set()) else jaxpr
+    return _OneDevice().rebuild(jaxpr) if _knows_a_mesh(jaxpr, set()) else jaxpr
 
 
 def _knows_a_mesh(jaxpr: Jaxpr, seen: set[int]) -> bool:
@@ -30,21 +30,8 @@ def _knows_a_mesh(jaxpr: Jaxpr, seen: set[int]) -> bool:
 class _OneDevice(JaxprRewriter):
     """Rebuilds a jaxpr with the types of whole arrays."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._jaxprs: dict[int, Jaxpr] = {}
-
-    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """The jaxpr with other types; one object stays one object."""
-        if id(jaxpr) not in self._jaxprs:
-            self._jaxprs[id(jaxpr)] = self.rebuild(jaxpr)
-        return self._jaxprs[id(jaxpr)]
-
     def aval(self, var: Var) -> Aval:
         return _compat.without_sharding(var.aval)
-
-    def params(self, eqn: Equation) -> Params:
-        return {name: self._param(value) for name, value in eqn.params.items()}
 
     def is_left_out(self, eqn: Equation) -> bool:
         if not _compat.is_type_cast(eqn):
@@ -55,9 +42,7 @@ class _OneDevice(JaxprRewriter):
     def equation(self, eqn: Equation) -> Equation:
         return _compat.in_no_mesh(super().equation(eqn))
 
-    def _param(self, value: object) -> object:
-        if is_jaxpr(value):
-            return self.jaxpr(value)
+    def param(self, value: object) -> object:
         if isinstance(value, (tuple, list)) and type(value) in (tuple, list):  # no named tuple
-            return type(value)(map(self._param, value))
+            return type(value)(map(self.value, value))
         return value

@@ -9,7 +9,7 @@ from bisect import bisect_left
 
 from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.plugins.errors import SymbolError, UndecidedDimensionError
-from jax2onnx_core.symbols.symbols import Symbols
+from jax2onnx_core.symbols.symbols import Symbols, without_traced_symbols
 
 __all__ = ["is_about_a_symbol", "place_of", "undecided"]
 
@@ -46,9 +46,9 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
 
     text = _SUBJECT.sub("A symbolic dimension", str(error).partition("\n")[0])
     text = _OBJECT.sub("a symbolic dimension", text)
-    shown = _QUOTED.sub(show, text)
+    shown = without_traced_symbols(_QUOTED.sub(show, text))
     if not found:
-        found.update(symbols.known.intersection(_WORD.findall(text)) or symbols.known)
+        found.update(symbols.known.intersection(_WORD.findall(shown)) or symbols.known)
     sizes = [size for size in symbols.from_data.values() if size.name in found or not found]
     if sizes:
         return UndecidedDimensionError(_of_data(shown, sizes[0].source, place), frozenset(found))

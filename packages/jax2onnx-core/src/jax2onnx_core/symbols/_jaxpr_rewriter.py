@@ -7,24 +7,37 @@ from typing import Any
 
 from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
-from jax2onnx_core.jaxprs import is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import is_jaxpr, is_literal, open_jaxpr
 
 __all__ = ["JaxprRewriter"]
 
 
 class JaxprRewriter(abc.ABC):
-    """Rebuilds the equations of a jaxpr in order; subclasses say what becomes of avals and parameters."""
+    """Rebuilds the equations of a jaxpr in order; subclasses say what becomes of avals and of the values of parameters."""
 
     def __init__(self) -> None:
         self._vars: dict[Any, Any] = {}
+        self._jaxprs: dict[int, Jaxpr] = {}
 
     @abc.abstractmethod
     def aval(self, var: Var) -> Aval:
         """The aval of the variable that takes the place of `var`."""
 
-    @abc.abstractmethod
+    def param(self, value: Any) -> Any:
+        """What takes the place of the value of a parameter, or of a value in one, that is no jaxpr."""
+        return value
+
     def params(self, eqn: Equation) -> Params:
         """The parameters of an equation; called before its results are asked for."""
+        return {name: self.value(value) for name, value in eqn.params.items()}
+
+    def value(self, value: Any) -> Any:
+        """What takes the place of the value of a parameter, or of a value in one; one jaxpr stays one object."""
+        if not is_jaxpr(value):
+            return self.param(value)
+        if id(value) not in self._jaxprs:
+            self._jaxprs[id(value)] = self.rebuild(value)
+        return self._jaxprs[id(value)]
 
     def rebuild(self, jaxpr: Jaxpr) -> Jaxpr:
         """The jaxpr with its variables replaced, of the same kind (open or closed)."""

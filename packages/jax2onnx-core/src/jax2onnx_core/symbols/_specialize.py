@@ -8,8 +8,8 @@ from typing import Any
 from jax2onnx_graph.facts.dims import SpecializedDim
 
 from jax2onnx_core import _compat, _compat_dims
-from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Params, TraceableAval, Var
-from jax2onnx_core.jaxprs import Dim, StaticParams, is_jaxpr, is_static
+from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, TraceableAval, Var
+from jax2onnx_core.jaxprs import Dim, StaticParams, is_static
 from jax2onnx_core.plugins.errors import OptionError, SymbolError
 from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
 from jax2onnx_core.symbols.symbols import Symbols
@@ -19,7 +19,7 @@ __all__ = ["fixed_dim", "specialization", "specialized_aval", "specialized_equat
 
 def specialized_jaxpr(jaxpr: Jaxpr, symbols: Symbols, values: Mapping[str, int]) -> Jaxpr:
     """The jaxpr with the user's symbols `values` replaced by numbers, nested jaxprs and parameters included."""
-    return _Substitution(symbols, values).jaxpr(jaxpr)
+    return _Substitution(symbols, values).rebuild(jaxpr)
 
 
 def specialized_equation(eqn: Equation, symbols: Symbols, values: Mapping[str, int]) -> Equation:
@@ -61,7 +61,6 @@ class _Substitution(JaxprRewriter):
         super().__init__()
         self._symbols = symbols
         self._values = symbols.traced_values(values)
-        self._jaxprs: dict[int, Jaxpr] = {}
 
     def dim(self, dim: Dim) -> Dim:
         """A dimension with the symbols replaced."""
@@ -78,29 +77,18 @@ class _Substitution(JaxprRewriter):
         """An aval with the symbols replaced."""
         return _compat.with_exact_shape(aval, tuple(self.dim(d) for d in aval.shape))
 
-    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """A jaxpr with the symbols replaced; one object stays one object."""
-        if id(jaxpr) not in self._jaxprs:
-            self._jaxprs[id(jaxpr)] = self.rebuild(jaxpr)
-        return self._jaxprs[id(jaxpr)]
-
     def aval(self, var: Var) -> Aval:
         return self.struct(var.aval)
 
-    def params(self, eqn: Equation) -> Params:
-        return {key: self._param(value) for key, value in eqn.params.items()}
-
-    def _param(self, value: Any) -> Any:
+    def param(self, value: Any) -> Any:
         if _compat_dims.is_symbolic_dim(value):
             return self.dim(value)
-        if is_jaxpr(value):
-            return self.jaxpr(value)
         if isinstance(value, StaticParams):
-            return StaticParams({key: self._param(v) for key, v in value.values.items()})
+            return StaticParams({key: self.value(v) for key, v in value.values.items()})
         if isinstance(value, _compat.ShapedArray):
             return self.struct(value)
         if isinstance(value, tuple) and type(value) is not tuple:  # a named tuple
-            return type(value)(*(self._param(v) for v in value))
+            return type(value)(*(self.value(v) for v in value))
         if isinstance(value, (tuple, list)):
-            return type(value)(self._param(v) for v in value)
+            return type(value)(self.value(v) for v in value)
         return value

@@ -27,7 +27,7 @@ from jax2onnx_core._compat_dims import (
 )
 from jax2onnx_core.plugins.errors import SymbolError
 
-__all__ = ["Constraint", "DataSize", "Dim", "Symbols", "evaluate_dim"]
+__all__ = ["Constraint", "DataSize", "Dim", "Symbols", "evaluate_dim", "without_traced_symbols"]
 
 Dim = Any  # an int, a SpecializedDim or a JAX symbolic dimension
 
@@ -253,7 +253,7 @@ class Symbols:
             plain = substitute(dim, env)
             # JAX simplifies for symbols from 1 on, so that max(S, 1) would be S.
             exact = self._shifted(plain, self.scope) == dim
-            self._labels[dim] = str(plain) if exact else re.sub(rf"(\w+){LESS_ONE}", r"(\1 + 1)", str(dim))
+            self._labels[dim] = str(plain) if exact else without_traced_symbols(str(dim))
         return self._labels[dim]
 
     def shown(self, text: str) -> tuple[str, set[str]]:
@@ -261,7 +261,7 @@ class Symbols:
         try:
             dim = self._parse(text, self.scope)
         except SymbolError:
-            return text, set()
+            return without_traced_symbols(text), set()
         return self.label(dim), set(self.names([dim]))
 
     def traced_values(self, values: Mapping[str, int]) -> dict[str, int]:
@@ -313,6 +313,16 @@ class Symbols:
             return all(a == b for a, b in zip(known, dims, strict=True) if is_static(a) and is_static(b))
         traced = self.traced_values(values)
         return all(evaluate_dim(a, traced) == evaluate_dim(b, traced) for a, b in zip(known, dims, strict=True))
+
+
+def without_traced_symbols(text: str) -> str:
+    """JAX's text about sizes in the user's symbols, where one that may be 0 is traced as another less 1.
+
+    >>> without_traced_symbols("got shapes (T__plus_1 - 1,) and (2*T__plus_1 - 2,)")
+    'got shapes (T,) and (2*(T + 1) - 2,)'
+    """
+    text = re.sub(rf"(?:^|(?<=[(\[',])|(?<=, ))(\w+){LESS_ONE} - 1(?![\d*])", r"\1", text)
+    return re.sub(rf"(\w+){LESS_ONE}", r"(\1 + 1)", text)
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["LARGEST_TABLE", "Half", "Halves", "LookedUp", "Unrepeated"]
+__all__ = ["Half", "Halves", "LookedUp", "Unrepeated"]
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.facts.values import dims_of, known, same_dim
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 
-from jax2onnx_fusions.rotary._features import taken_features, unpaired
+from jax2onnx_fusions.rotary._features import LARGEST_TABLE, feature_numbers, sources
 
-#: The most elements of a constant that is compared or halved.
-LARGEST_TABLE = 1 << 22
 _POINTWISE = frozenset({"Cos", "Sin", "Cast", "Neg"})
 
 
@@ -39,8 +38,8 @@ class Unrepeated:
     """A value before each of its features is repeated.
 
     Attributes:
-      value: the features, with an axis of size 1 behind the last.
-      view: the operator that makes a view without that axis of it, and its int64 operand.
+      value: the features.
+      view: the operator that makes a view of them with the axes of what is repeated, and its int64 operand.
     """
 
     value: ir.Value
@@ -77,35 +76,27 @@ class Halves:
         if maker is None or maker.domain or dims is None or not isinstance(dims[-1], int):
             return None
         last = len(dims) - 1
-        if pairs:
-            repeated = _unrepeated(value)
-            if repeated is not None:
-                return repeated
-        elif maker.op_type == "Concat":
-            is_doubled = len(maker.inputs) == 2 and maker.inputs[0] is maker.inputs[1]
-            return maker.inputs[0] if is_doubled and maker.attributes["axis"].as_int() in (-1, last) else None
-        elif maker.op_type == "Tile":
-            repeats = known(maker.inputs[1])
-            is_doubled = repeats is not None and repeats.tolist() == [*[1] * last, 2]
-            return maker.inputs[0] if is_doubled else None
         if maker.op_type in ("Split", "Slice") and (found := _looked_up(maker, value, last, pairs)) is not None:
             return found
-        return maker if _keeps_features(maker, last) and self.source(maker.inputs[0], pairs=pairs) is not None else None
+        if _keeps_features(maker, last) and self.source(maker.inputs[0], pairs=pairs) is not None:
+            return maker
+        return _before_repetition(value, dims, pairs)
 
 
-def _unrepeated(value: ir.Value) -> Unrepeated | None:
-    """The features of which each is repeated twice, one after another, in `value`."""
-    pairs = unpaired(value)
-    node, whole = operation(pairs, "Concat", "Expand", "Tile"), dims_of(value)
-    before, after = dims_of(node.inputs[0] if node is not None else None), dims_of(pairs)
-    if node is None or node.inputs[0] is None or not whole or not before or not after:
-        return None
-    if node.op_type == "Concat" and (len(node.inputs) != 2 or node.inputs[0] is not node.inputs[1]):
-        return None
-    if before[-1] != 1 or len(before) != len(after) or not all(map(same_dim, before[:-1], after[:-1])):
-        return None
-    view = view_of(before, (*whole[:-1], before[-2]))
-    return None if view is None else Unrepeated(node.inputs[0], view)
+def _before_repetition(value: ir.Value, dims: Sequence[LabelledDim], pairs: bool) -> ir.Value | Unrepeated | None:
+    """The features of which `value` repeats all, one after another, or (`pairs`) each."""
+    for source, count in itertools.product(itertools.islice(sources(value), 1, None), (1, 2)):
+        numbers = feature_numbers(value, source, count)
+        half = None if numbers is None else _half_of(numbers, pairs)
+        if half is None or not np.array_equal(half, np.arange(1, half.size + 1)):
+            continue
+        own, whole = dims_of(source) or (), (*dims[:-1], half.size)
+        view = view_of(own, whole)
+        if same_dims(own, whole):
+            return source
+        if view is not None:
+            return Unrepeated(source, view)
+    return None
 
 
 def _half_of(array: Array, pairs: bool) -> Array | None:
@@ -123,10 +114,10 @@ def _looked_up(maker: ir.Node, value: ir.Value, last: int, pairs: bool) -> Looke
     table = None if gather is None else known(gather.inputs[0], LARGEST_TABLE)
     if gather is None or table is None or not dims or not isinstance(dims[-1], int):
         return None
-    taken = taken_features(value, dims)
+    taken = feature_numbers(value, gather.outputs[0])
     if taken is None or not _keeps_features(gather, last) or table.shape[-1] != dims[-1]:
         return None
-    half = _half_of(table[..., taken.start : taken.stop : taken.step], pairs)
+    half = _half_of(table[..., taken - 1], pairs)
     return None if half is None else LookedUp(gather, half)
 
 

@@ -1,16 +1,29 @@
-"""Features that are rotated, read from the values that hold the one and the other half of them."""
+"""Values as features of a tensor: nodes that slice, view, join, turn around, repeat or negate them are run on their numbers."""
 
 from __future__ import annotations
 
-__all__ = ["Features", "halves_of", "pairs_along", "taken_features", "unpaired"]
+__all__ = ["LARGEST_TABLE", "Features", "feature_numbers", "sources"]
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of
-from jax2onnx_graph.rewrite.permutations import moves_only_ones
+from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.axes import axis_of
+from jax2onnx_graph.facts.evaluate import evaluate
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
+from jax2onnx_graph.rewrite.patterns import permutation_of
+
+#: The most elements of a constant that is compared or halved.
+LARGEST_TABLE = 1 << 22
+
+_DEPTH = 12
+_VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+_EVALUATED = frozenset({"Concat", "Gather", "Mul", "Neg", "Slice", "Where"})
+_READ = frozenset({"Expand", "Split", "Tile", "Transpose"}) | _VIEWS | _EVALUATED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,113 +41,135 @@ class Features:
     interleaved: bool
 
 
-def halves_of(first: ir.Value, second: ir.Value) -> Features | None:
-    """The tensor of which `first` and `second` are the halves, or the even and the odd features."""
-    elements = (_element(first), _element(second))
-    if elements[0] is not None and elements[1] is not None:
-        (pairs, axis, index), next_element = elements[0], (elements[0][0], elements[0][1], 1)
-        return pairs_along(pairs, axis) if index == 0 and elements[1] == next_element else None
-    one, other = first.producer(), second.producer()
-    if one is None or other is None or one.domain or one.op_type != other.op_type:
-        return None
-    source = one.inputs[0]
-    dims = dims_of(source)
-    if source is None or source is not other.inputs[0] or not dims or not isinstance(dims[-1], int):
-        return None
-    extent = dims[-1]
-    if extent % 2:
-        return None
-    halves, alternate = (range(extent // 2), range(extent // 2, extent)), (range(0, extent, 2), range(1, extent, 2))
-    taken = (taken_features(first, dims), taken_features(second, dims))
-    return Features(source, dims, taken != halves) if taken in (halves, alternate) else None
+def sources(value: ir.Value | None) -> Iterator[ir.Value]:
+    """A value, and the tensors whose features it may be: each is read by the node that makes the one before."""
+    for _ in range(_DEPTH):
+        if value is None:
+            return
+        yield value
+        node = value.producer()
+        if node is None or node.domain or node.op_type not in _READ:
+            return
+        value = next((one for one in node.inputs if known(one, LARGEST_TABLE) is None), None)
 
 
-def pairs_along(source: ir.Value, axis: int) -> Features | None:
-    """The features that are viewed in `source` as pairs along `axis`: [..., 2, H / 2] or [..., H / 2, 2]."""
-    dims = dims_of(source) or ()
-    if axis not in (len(dims) - 1, len(dims) - 2) or dims[axis] != 2 or len(dims) < 3:
+def feature_numbers(value: ir.Value | None, source: ir.Value, count: int = 1) -> Array | None:
+    """The numbers, from 1 on, of the features of a tensor along the last axis of a value, negative for the negatives of features.
+
+    None where the value is something else, or where its other axes are not those of the tensor, axes of size 1 aside.
+
+    Args:
+      value: the value.
+      source: the tensor.
+      count: the number of its last axes along which features lie.
+    """
+    numbers, rows = _numbers(value, source, count, _DEPTH), _rows(dims_of(source), count)
+    if numbers is None or numbers.size != numbers.shape[-1] or not same_dims(_rows(dims_of(value), 1), rows):
         return None
-    pairs = dims[-2] if axis == len(dims) - 1 else dims[-1]
-    return Features(source, (*dims[:-2], 2 * pairs), axis == len(dims) - 1) if isinstance(pairs, int) else None
+    return numbers.reshape(-1)
 
 
-def _element(value: ir.Value) -> tuple[ir.Value, int, int] | None:
-    """(x, axis, index) where `value` is the element of this constant number along this axis of x, which an axis is moved from."""
-    node = operation(value, "Gather", "Squeeze", "Reshape")
-    if node is None or node.inputs[0] is None:
+def _rows(dims: Sequence[LabelledDim] | None, count: int) -> list[LabelledDim] | None:
+    """The dimensions but for the last ones and those that are 1."""
+    return None if dims is None else [dim for dim in dims[: len(dims) - count] if dim != 1]
+
+
+def _numbers(value: ir.Value | None, source: ir.Value, count: int, depth: int) -> Array | None:
+    """The numbers of features in the shape of a value, but with the size 1 along axes of which the features are the same."""
+    dims = dims_of(value)
+    if value is None or not dims:
         return None
-    found = _gathered(node) if node.op_type == "Gather" else _sliced(node)
-    if found is None:
+    if value is source:
+        return _of_source(dims, count)
+    node = value.producer()
+    if node is None or node.domain or node.op_type not in _READ or not depth:
         return None
-    source, axis, index = found
-    move = operation(source, "Transpose")
-    if move is None or move.inputs[0] is None:
-        return found
-    order = list(permutation_of(move))
-    origin = order.pop(axis)
-    return (move.inputs[0], origin, index) if order == sorted(order) else None
-
-
-def _gathered(node: ir.Node) -> tuple[ir.Value, int, int] | None:
-    """The element that a Gather takes by one constant number."""
-    index, source = known(node.inputs[1]), node.inputs[0]
-    if index is None or index.ndim or source is None:
+    of_features = _of_features(node)
+    operands = [
+        _numbers(one, source, count, depth - 1) if index in of_features else _constant(one)
+        for index, one in enumerate(node.inputs if node.op_type in _EVALUATED else node.inputs[:1])
+    ]
+    known_operands = [one for one in operands if one is not None]
+    found = _result(node, value, dims, known_operands) if len(known_operands) == len(operands) else None
+    if found is None or found.ndim != len(dims):
         return None
-    return source, node.attributes.get_int("axis", 0) % len(dims_of(source) or (1,)), int(index)
+    return found if all(size in (1, dim) for size, dim in zip(found.shape, dims, strict=True)) else None
 
 
-def _sliced(node: ir.Node) -> tuple[ir.Value, int, int] | None:
-    """The element that a Slice of one number takes, from which the Squeeze or Reshape `node` removes its axis."""
-    part = operation(node.inputs[0], "Slice")
-    source, before = (None, None) if part is None else (part.inputs[0], dims_of(part.outputs[0]))
-    dims, after = dims_of(source), dims_of(node.outputs[0])
-    arrays = [] if part is None else [known(each) for each in part.inputs[1:]]
-    if source is None or not dims or not before or after is None or len(arrays) < 3:
+def _of_source(dims: Sequence[LabelledDim], count: int) -> Array | None:
+    sizes = [size for size in dims[-count:] if isinstance(size, int)]
+    if len(dims) < count or len(sizes) < count:
         return None
-    if any(array is None or array.size != 1 for array in arrays):
-        return None
-    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
-    axis %= len(dims)
-    rest, extent = [*before[:axis], *before[axis + 1 :]], dims[axis]
-    is_removed = before[axis] == 1 and len(after) == len(rest) and all(map(same_dim, rest, after))
-    if not is_removed or not isinstance(extent, int):
-        return None
-    return source, axis, range(*slice(start, end, *step).indices(extent))[0]
+    return np.arange(1, math.prod(sizes) + 1).reshape(*[1] * (len(dims) - count), *sizes)
 
 
-def taken_features(value: ir.Value, dims: Sequence[LabelledDim]) -> range | None:
-    """The numbers of the features that `value` takes, by Split or Slice, along the last axis of a tensor of these dimensions."""
-    node, last, extent = value.producer(), len(dims) - 1, dims[-1]
-    assert node is not None and isinstance(extent, int)
-    if node.op_type == "Split":
-        count = (dims_of(value) or (None,))[-1]
-        is_split = node.attributes.get_int("axis", 0) in (last, -1) and len(node.outputs) == 2
-        if not is_split or not isinstance(count, int):
-            return None
-        return range(count) if value is node.outputs[0] else range(extent - count, extent)
-    if node.op_type != "Slice":
-        return None
-    arrays = [known(x) for x in node.inputs[1:]]
-    if len(arrays) < 3 or any(array is None or array.size != 1 for array in arrays):
-        return None
-    start, end, axis, *step = (int(array.flat[0]) for array in arrays if array is not None)
-    return range(*slice(start, end, *step).indices(extent)) if axis in (last, -1) else None
+def _of_features(node: ir.Node) -> Sequence[int]:
+    """The places of the operands of which a node takes features; the others are constants, those of a product its signs."""
+    match node.op_type:
+        case "Concat":
+            return range(len(node.inputs))
+        case "Where":
+            return (1, 2)
+        case "Mul":
+            return (1,) if _constant(node.inputs[0]) is not None else (0,)
+    return (0,)
 
 
-def unpaired(value: ir.Value | None) -> ir.Value | None:
-    """x [..., k, 2] of which `value` is the view with features [..., 2 · k], axes of size 1 aside."""
-    after, inner = dims_of(value), value
-    while after and (node := operation(inner, "Reshape", "Unsqueeze", "Squeeze", "Transpose")) is not None:
-        if node.op_type == "Transpose" and not moves_only_ones(dims_of(node.inputs[0]) or (), permutation_of(node)):
-            return None
-        inner = node.inputs[0]
-        before = dims_of(inner) or ()
-        if len(before) > 1 and before[-1] == 2 and isinstance(before[-2], int) and after[-1] == 2 * before[-2]:
-            return inner if _same_rows(before[:-2], after[:-1]) else None
+def _constant(value: ir.Value | None) -> Array | None:
+    """A constant of integers or booleans, or of the floats -1 and 1 as integers."""
+    array = known(value, LARGEST_TABLE)
+    if array is None or array.dtype.kind in "iub":
+        return array
+    return array.astype(np.int64) if bool((abs(array) == 1).all()) else None
+
+
+def _result(node: ir.Node, value: ir.Value, dims: Sequence[LabelledDim], operands: Sequence[Array]) -> Array | None:
+    """The result of a node on numbers of features."""
+    numbers, before = operands[0], dims_of(node.inputs[0]) or ()
+    if node.op_type in _VIEWS:
+        return _viewed(numbers, before, dims)
+    match node.op_type:
+        case "Transpose":
+            order = permutation_of(node)
+            rows = [axis for axis in order if numbers.shape[axis] == 1 != before[axis]]
+            return numbers.transpose(order) if rows == sorted(rows) else None
+        case "Split":
+            return _part(node, value, numbers)
+        case "Expand":
+            return _expanded(numbers, before, dims)
+        case "Tile":
+            repeats = known(node.inputs[1])
+            return None if repeats is None else np.tile(numbers, repeats)
+    return evaluate(node, operands, most=LARGEST_TABLE)
+
+
+def _viewed(numbers: Array, before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> Array | None:
+    """The numbers in a view that keeps the axes without features, but for those of size 1."""
+    places = [axis for axis, size in enumerate(numbers.shape) if size > 1] or [len(before) - 1]
+    first, last = places[0], places[-1] + 1
+    around = [_rows(before[:first], 0), _rows(before[last:], 0)]
+    for start, end in itertools.combinations(range(len(after) + 1), 2):
+        sizes = [dim for dim in after[start:end] if isinstance(dim, int)]
+        if len(sizes) < end - start or math.prod(sizes) != numbers.size:
+            continue
+        if all(map(same_dims, around, (_rows(after[:start], 0), _rows(after[end:], 0)))):
+            return numbers.reshape(*[1] * start, *sizes, *[1] * (len(after) - end))
     return None
 
 
-def _same_rows(before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> bool:
-    """Whether these are the same dimensions, those that are 1 aside."""
-    one, other = ([dim for dim in dims if dim != 1] for dims in (before, after))
-    return len(one) == len(other) and all(map(same_dim, one, other))
+def _part(node: ir.Node, value: ir.Value, numbers: Array) -> Array | None:
+    axis, index = axis_of(node, numbers.ndim), value.index() or 0
+    dims = [(dims_of(one) or (None,) * numbers.ndim)[axis] for one in node.outputs]
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    if len(sizes) < len(dims) or sum(sizes) != numbers.shape[axis]:
+        return None
+    return np.split(numbers, np.cumsum(sizes)[:-1], axis)[index]
+
+
+def _expanded(numbers: Array, before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> Array | None:
+    if len(before) != len(after):
+        return None
+    pairs = zip(before, after, numbers.shape, strict=True)
+    sizes = [size if same_dim(one, other) else other for one, other, size in pairs]
+    known_sizes = [size for size in sizes if isinstance(size, int)]
+    return np.broadcast_to(numbers, known_sizes) if len(known_sizes) == len(sizes) else None

@@ -5,17 +5,18 @@ from __future__ import annotations
 __all__ = ["Rotation", "angle_of_turn", "rotation_of_halves", "rotation_of_pairs"]
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
 from jax2onnx_graph.rewrite.pass_base import Declined
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of, without_axis
 
-from jax2onnx_fusions.rotary._doubled_angles import LARGEST_TABLE, Halves
-from jax2onnx_fusions.rotary._features import Features, halves_of, pairs_along, unpaired
+from jax2onnx_fusions.rotary._doubled_angles import Halves
+from jax2onnx_fusions.rotary._features import LARGEST_TABLE, Features, feature_numbers, sources
 
 _OF_ANGLES = (
     "Cast", "Concat", "Expand", "Gather", "Mul", "Neg", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
@@ -52,7 +53,7 @@ def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
         join = operation(node.inputs[0], "Concat") if order == sorted(order) else None
     if join is None or len(join.inputs) != 2 or join.attributes["axis"].as_int() % rank != axis % rank:
         return None
-    apart = [_unstacked(value, axis) for value in join.inputs]
+    apart = [without_axis(value, axis % rank) for value in join.inputs]
     is_stacked = None not in apart
     if node is not join and not is_stacked:
         return None
@@ -68,12 +69,11 @@ def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
 
 def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | None:
     """The rotation x · cos + rotated x · sin, with cosines and sines for both halves, that the Add `node` is."""
-    for addends in (_operands(node.inputs), reversed(_operands(node.inputs))):
-        for (whole, cos), (rotated, sin) in _factorings(tuple(addends)):
-            turn = _turned(rotated, sin)
-            if turn is None or not _is_source(turn[0], whole) or not _same_dims(turn[0].dims, node.outputs[0]):
+    for one, other in (_operands(node.inputs), _operands(node.inputs[::-1])):
+        for (whole, cos), (rotated, sin, signs) in itertools.product(_factors(one), _signed_products(other)):
+            features = _turned(whole, rotated, signs)
+            if features is None or not same_dims(features.dims, dims_of(node.outputs[0])):
                 continue
-            features, sin = turn
             found = _rotation(node, features, cos, sin, is_doubled=True)
             pairs = features.interleaved
             if isinstance(found, Rotation) and (
@@ -148,101 +148,50 @@ def _heads_axis(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | Non
     return None
 
 
-def _unstacked(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
-    """x where `value` is x with a further axis of size 1, the last or this one."""
-    node = operation(value, "Unsqueeze", "Reshape")
-    if node is None:
+def _halves_of(first: ir.Value, second: ir.Value) -> Features | None:
+    """The tensor of which two values are the halves, or the even and the odd features."""
+    own = dims_of(first) or (None,)
+    half = own[-1]
+    if not isinstance(half, int):
         return None
-    before, after = dims_of(node.inputs[0]) or (), dims_of(value) or ()
-    place = axis % (len(before) + 1)
-    stacked = (*before[:place], 1, *before[place:])
-    return node.inputs[0] if len(after) == len(stacked) and all(map(same_dim, stacked, after)) else None
-
-
-def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
-    """(features, c, s) where `real` is x₁·c − x₂·s and `imaginary` is x₂·c + x₁·s."""
-    total = operation(imaginary, "Add")
-    if total is None:
-        return None
-    for (first, cos), (second, sin) in _differences(real):
-        features = halves_of(first, second)
-        if features is None:
+    for source, count in itertools.product(sources(first), (1, 2)):
+        one, other = (feature_numbers(value, source, count) for value in (first, second))
+        rows = (dims_of(source) or ())[:-count]
+        if one is None or other is None or not same_dims(own[:-1], rows):
             continue
-        for one, other in (_operands(total.inputs), reversed(_operands(total.inputs))):
-            if _is_product(one, second, cos) and _is_product(other, first, sin):
-                return features, cos, sin
+        numbers = np.arange(1, 2 * half + 1)
+        for interleaved, halves in ((False, np.split(numbers, 2)), (True, (numbers[::2], numbers[1::2]))):
+            if np.array_equal([one, other], halves):
+                return Features(source, (*rows, 2 * half), interleaved)
     return None
 
 
-def _turned(rotated: ir.Value, sin: ir.Value) -> tuple[Features, ir.Value] | None:
-    """(x, s) where rotated · sin is s times x with each pair (x₁, x₂) as (−x₂, x₁), whichever factor holds the signs."""
-    features = _half_turned(rotated) or _pairwise_turned(rotated) or _signed(rotated)
-    if features is not None:
-        return features, sin
-    features = _swapped(rotated)
-    if features is not None:
-        return next(((features, rest) for signs, rest in _factors(sin) if _are_signs(signs, features)), None)
-    for factor, rest in _factors(rotated):
-        features = _swapped(factor)
-        if features is not None and _are_signs(sin, features):
-            return features, rest
+def _turned(whole: ir.Value, rotated: ir.Value, signs: Array | None) -> Features | None:
+    """The features x, which are `whole`, if the product of a value and signs is each pair (x₁, x₂) as (−x₂, x₁)."""
+    dims, found = dims_of(whole) or (None,), feature_numbers(rotated, whole)
+    if found is None or not isinstance(dims[-1], int) or not same_dims(dims, dims_of(rotated)):
+        return None
+    if signs is not None:
+        if not signs.ndim or signs.size != signs.shape[-1] or not (abs(signs) == 1).all():
+            return None
+        found = found * signs.reshape(-1).astype(np.int64)
+    numbers = np.arange(1, dims[-1] + 1)
+    for interleaved, pairs in ((False, numbers.reshape(2, -1)), (True, numbers.reshape(-1, 2).T)):
+        turned = np.stack([-pairs[1], pairs[0]])
+        if np.array_equal(found, turned.T.reshape(-1) if interleaved else turned.reshape(-1)):
+            return Features(whole, dims, interleaved)
     return None
 
 
-def _signed(value: ir.Value) -> Features | None:
-    """The features x of which `value` is each pair (x₁, x₂) as (x₂, x₁) with constant signs −1 and 1, or where a mask negates."""
-    inner = _unviewed(value) or value
-    for factor, signs in _factors(inner):
-        features = _swapped(factor) or _reversed_pairs(factor)
-        if features is not None and _are_signs(signs, features, paired=inner is not value):
-            return features
-    choice = operation(value, "Where")
-    mask = None if choice is None else known(choice.inputs[0], LARGEST_TABLE)
-    if choice is None or mask is None:
-        return None
-    one, other = choice.inputs[1:]
-    for kept, negated, is_negated in ((other, one, mask), (one, other, ~mask)):
-        negation = operation(negated, "Neg")
-        features = _swapped(kept) if negation is not None and negation.inputs[0] is kept else None
-        if features is not None and _alternate(np.where(is_negated, -1, 1), features):
-            return features
-    return None
-
-
-def _swapped(value: ir.Value | None) -> Features | None:
-    """The features x of which `value` is each pair (x₁, x₂) as (x₂, x₁): joined, or read backwards."""
-    join = operation(value, "Concat")
-    if join is None:
-        return _reversed_pairs(_unviewed(value))
-    if len(join.inputs) != 2 or not _is_last(join.attributes["axis"].as_int(), value):
-        return None
-    second, first = join.inputs
-    features = None if first is None or second is None else halves_of(first, second)
-    return features if features is not None and not features.interleaved else None
-
-
-def _reversed_pairs(value: ir.Value | None) -> Features | None:
-    """The features x of which `value` is a view as pairs, [..., 2, H / 2] or [..., H / 2, 2], with each pair in reverse order."""
-    node, dims = operation(value, "Slice"), dims_of(value)
-    if node is None or node.inputs[0] is None or not dims or len(dims) < 3:
-        return None
-    parts = [known(part) for part in node.inputs[1:]]
-    if len(parts) != 4 or any(part is None or part.size != 1 for part in parts):
-        return None
-    _, _, axis, step = (int(part.flat[0]) for part in parts if part is not None)
-    axis %= len(dims)
-    return pairs_along(node.inputs[0], axis) if step == -1 and dims[axis] == 2 else None
-
-
-def _unviewed(value: ir.Value | None) -> ir.Value | None:
-    """x [..., a, b] of which `value` [..., a · b] is the view."""
-    node, after = operation(value, "Reshape"), dims_of(value)
-    before = None if node is None else dims_of(node.inputs[0])
-    if node is None or not before or not after or len(before) != len(after) + 1:
-        return None
-    a, b = before[-2:]
-    is_view = isinstance(a, int) and isinstance(b, int) and after[-1] == a * b
-    return node.inputs[0] if is_view and all(map(same_dim, before[:-2], after[:-1])) else None
+def _signed_products(value: ir.Value | None) -> Iterator[tuple[ir.Value, ir.Value, Array | None]]:
+    """Two factors of a product, in both orders, and constant factors of one of them, which may be signs."""
+    for one, other in _factors(value):
+        yield one, other, None
+        for factor, rest in _factors(other):
+            if (signs := known(factor, LARGEST_TABLE)) is not None:
+                yield one, rest, signs
+        if (signs := known(other, LARGEST_TABLE)) is not None:
+            yield from ((factor, rest, signs) for factor, rest in _factors(one))
 
 
 def _factors(value: ir.Value | None) -> Iterator[_Factors]:
@@ -253,69 +202,19 @@ def _factors(value: ir.Value | None) -> Iterator[_Factors]:
         yield node.inputs[1], node.inputs[0]
 
 
-def _are_signs(value: ir.Value, features: Features, *, paired: bool = False) -> bool:
-    """Whether `value` is the constant that negates the first of each pair, along the features or (`paired`) along their view as pairs."""
-    signs = known(value, LARGEST_TABLE)
-    return signs is not None and _alternate(signs, features, paired=paired)
-
-
-def _alternate(signs: Array, features: Features, *, paired: bool = False) -> bool:
-    extent = features.dims[-1]
-    assert isinstance(extent, int)
-    view = (extent // 2, 2) if features.interleaved else (2, extent // 2)
-    expected = np.broadcast_to([-1, 1] if features.interleaved else [[-1], [1]], view)
-    expected = expected if paired else expected.reshape(extent)
-    fits = all(size in (1, full) for size, full in zip(signs.shape[::-1], expected.shape[::-1], strict=False))
-    return fits and bool((signs == expected).all())
-
-
-def _half_turned(value: ir.Value) -> Features | None:
-    """The features x of which `value` is concat(−x₂, x₁), x₁ and x₂ the halves."""
-    turn = operation(value, "Concat")
-    if turn is None or len(turn.inputs) != 2:
+def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
+    """(features, c, s) where `real` is x₁·c − x₂·s and `imaginary` is x₂·c + x₁·s."""
+    total = operation(imaginary, "Add")
+    if total is None:
         return None
-    if turn.attributes["axis"].as_int() not in (len(dims_of(value) or ()) - 1, -1):
-        return None
-    negated = operation(turn.inputs[0], "Neg")
-    if negated is None or negated.inputs[0] is None or turn.inputs[1] is None:
-        return None
-    features = halves_of(turn.inputs[1], negated.inputs[0])
-    return None if features is None or features.interleaved else features
-
-
-def _pairwise_turned(value: ir.Value) -> Features | None:
-    """The features x of which `value` is stack(−x₂, x₁) with its last two axes as one, x₁ the even features and x₂ the odd ones."""
-    stack = operation(unpaired(value), "Concat")
-    if stack is None or len(stack.inputs) != 2 or not _is_last(stack.attributes["axis"].as_int(), stack.outputs[0]):
-        return None
-    first, second = (_unstacked(each) for each in stack.inputs)
-    negated = operation(first, "Neg")
-    if negated is None or negated.inputs[0] is None:
-        negated = operation(stack.inputs[0], "Neg")
-        first = None if negated is None else _unstacked(negated.inputs[0])
-    else:
-        first = negated.inputs[0]
-    features = None if first is None or second is None else halves_of(second, first)
-    return features if features is not None and features.interleaved else None
-
-
-def _is_last(axis: int, value: ir.Value | None) -> bool:
-    return axis in (-1, len(dims_of(value) or ()) - 1)
-
-
-def _is_source(features: Features, whole: ir.Value) -> bool:
-    """Whether `whole` [·, ·, ·, H] is the tensor of these features, or the one that is viewed as pairs of them."""
-    if features.source is whole:
-        return True
-    view = operation(features.source, "Reshape")
-    if view is None or view.inputs[0] is not whole:
-        return False
-    return _same_dims(features.dims, whole)
-
-
-def _same_dims(dims: Sequence[LabelledDim], value: ir.Value) -> bool:
-    found = dims_of(value) or ()
-    return len(dims) == len(found) and all(map(same_dim, dims, found))
+    for (first, cos), (second, sin) in _differences(real):
+        features = _halves_of(first, second)
+        if features is None:
+            continue
+        for one, other in (_operands(total.inputs), reversed(_operands(total.inputs))):
+            if _is_product(one, second, cos) and _is_product(other, first, sin):
+                return features, cos, sin
+    return None
 
 
 def _operands(values: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ir.Value | None]:

@@ -12,6 +12,7 @@ from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.rewrite.patterns import operation, source_of
 from jax2onnx_graph.traversal import all_nodes, subgraphs
 from jax2onnx_runtime.probing import carriers
 
@@ -196,31 +197,19 @@ def _written_axis(node: ir.Node, before: ir.Value, batch: LabelledDim | None) ->
 
 def _is_counter(before: ir.Value, after: ir.Value, tokens: ir.Value) -> bool:
     """Whether a state is a number, or one for each sequence, to which each step adds the number of its tokens."""
-    node = _past_views(after)
+    total = operation(source_of(after, *_VIEWS), "Add")
     is_number = before.dtype is not None and before.dtype.is_integer() and len(before.shape or ()) <= 1
-    if not is_number or node is None or node.op_type != "Add":
+    if not is_number or total is None:
         return False
-    terms = [_source(value) for value in node.inputs]
+    terms = [source_of(value, *_VIEWS) for value in total.inputs]
     dims = dims_of(tokens) or ()
     lengths = [dims[1]] if len(dims) > 1 else [*dims, 1]
     return before in terms and any(is_size(t, length) for t in terms if t is not before for length in lengths)
 
 
-def _past_views(value: ir.Value) -> ir.Node | None:
-    source = _source(value)
-    return None if source is None else source.producer()
-
-
-def _source(value: ir.Value | None) -> ir.Value | None:
-    """The value that is handed on by operators that change its shape or type only."""
-    while value is not None and (node := value.producer()) is not None and node.op_type in _VIEWS:
-        value = node.inputs[0]
-    return value
-
-
 def is_size(value: ir.Value | None, dim: LabelledDim) -> bool:
     """Whether a value is the size of an axis with that label: a constant, or the length of something with the label."""
-    value = _source(value)
+    value = source_of(value, *_VIEWS)
     if value is None:
         return False
     array, node = known(value), value.producer()

@@ -14,8 +14,8 @@ from jax2onnx_graph._ir import ir
 MAX_ELEMENTS = 256
 
 
-def evaluate(node: ir.Node, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """The only result of a node of a standard operator on these operands (None for those left out).
+def evaluate(node: ir.Node, operands: Sequence[np.ndarray | None], *, most: int = MAX_ELEMENTS) -> np.ndarray | None:
+    """The only result of a node of a standard operator on these operands (None for those left out), of at most so many elements.
 
     None where the operator is not evaluated here, where a number involved is not an integer or boolean (but for what a Cast
     makes of these), where ONNX leaves the result open (a division by zero), and where it is too large.
@@ -25,7 +25,7 @@ def evaluate(node: ir.Node, operands: Sequence[np.ndarray | None]) -> np.ndarray
         return None
     result = evaluator(node, *operands)
     kinds = "iubf" if node.op_type == "Cast" else "iub"
-    if result is None or result.dtype.kind not in kinds or result.size > MAX_ELEMENTS:
+    if result is None or result.dtype.kind not in kinds or result.size > most:
         return None
     return result
 
@@ -74,7 +74,7 @@ def _slice(
 ) -> np.ndarray | None:
     axes = np.arange(len(starts)) if axes is None else axes
     steps = np.ones_like(starts) if steps is None else steps
-    if np.any(steps < 1):
+    if not np.all(steps):
         return None
     index: list[slice] = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):

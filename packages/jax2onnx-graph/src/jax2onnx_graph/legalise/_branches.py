@@ -31,8 +31,8 @@ def put_if(
     name, read = node.name or node.op_type, [i for i, value in enumerate(node.outputs) if is_value_read(value)]
     outputs = [_like(node.outputs[i]) for i in read]
     branches = _operator_body(editor, node, read, mended), open_graph(editor.node_name(f"{name}_other"), (), outputs)
-    names = ("then_branch", "else_branch") if runs_where else ("else_branch", "then_branch")
-    attributes = [ir.AttrGraph(key, body) for key, body in sorted(zip(names, branches, strict=True), reverse=True)]
+    then, other = branches if runs_where else reversed(branches)
+    attributes = [ir.AttrGraph("then_branch", then), ir.AttrGraph("else_branch", other)]
     put = ir.Node(
         "", "If", [condition], attributes, outputs=outputs, name=name, metadata_props=dict(node.metadata_props)
     )

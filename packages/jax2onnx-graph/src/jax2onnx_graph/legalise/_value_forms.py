@@ -52,8 +52,7 @@ class ValueForms:
 
     def note_cast(self, value: ir.Value, result: ir.Value) -> None:
         """Record a Cast of the model's own that changes no number."""
-        if value.dtype is None or result.dtype is None:
-            return
+        assert value.dtype is not None and result.dtype is not None
         self._forms.setdefault(result, {})[value.dtype, Embedding.EXACT] = value
         if _home(result) is _home(value):
             self._forms.setdefault(value, {})[result.dtype, Embedding.EXACT] = result
@@ -149,8 +148,9 @@ class ValueForms:
             if not result.uses() and not result.is_graph_output():
                 self._drop(cast)
         for value in self._converted_constants:
-            if not value.uses() and not value.is_graph_output() and value.graph is not None and value.name is not None:
-                del value.graph.initializers[value.name]
+            if not value.uses() and not value.is_graph_output():
+                assert value.name is not None
+                del _home(value).initializers[value.name]
         for editor in self._editors.values():
             editor.finish()
         return any(editor.modified for editor in self._editors.values())

@@ -13,6 +13,7 @@ __all__ = [
     "permutation_of",
     "product",
     "scalar",
+    "source_of",
     "square_of",
     "without_axis",
 ]
@@ -43,14 +44,19 @@ def operation(value: ir.Value | None, *op_types: str) -> ir.Node | None:
     return node if node is not None and node.op_type in op_types and not node.domain else None
 
 
+def source_of(value: ir.Value | None, *op_types: str) -> ir.Value | None:
+    """The value from which these operators, one after another by their first operands, make a value."""
+    while (node := operation(value, *op_types)) is not None:
+        value = node.inputs[0]
+    return value
+
+
 def scalar(value: ir.Value | None, limit: int = SMALL) -> float | None:
     """The number that every element of the constant `value` is; None for other values, booleans and empty tensors.
 
     Constants of more than `limit` elements are not looked at.
     """
-    while (view := operation(value, "Expand", "Reshape", "Unsqueeze")) is not None:
-        value = view.inputs[0]
-    array = known(value, limit)
+    array = known(source_of(value, "Expand", "Reshape", "Unsqueeze"), limit)
     if array is None or not array.size or array.dtype.kind == "b":
         return None
     first = float(array.flat[0])

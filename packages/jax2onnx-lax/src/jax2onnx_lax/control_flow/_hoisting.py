@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Sequence
-from typing import TypeAlias
 
 import jax
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
-from jax2onnx_core.jaxprs import bind_equation, defines_sizes, is_drop_var, is_literal, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import defines_sizes, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._called import CONTROL_FLOW, called_equations, is_batchable
+from jax2onnx_lax._equations import Env, dependents, evaluate, needed, read_by, value_of, variables
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 
 __all__ = ["Hoisted", "adds_weighted_products", "hoist"]
@@ -26,8 +26,6 @@ _MOST_GROWTH = 4
 _SYMBOLIC = 8
 # They take rows of a table, which have no more elements than other operands of what is done with them.
 _LOOKUPS = frozenset({"gather", "dynamic_slice"})
-
-Env: TypeAlias = dict[Var, jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +87,7 @@ def adds_weighted_products(jaxpr: Jaxpr, num_consts: int, num_carry: int, states
     inner, _ = open_jaxpr(jaxpr)
     old, new = inner.invars[num_consts : num_consts + num_carry], inner.outvars[:num_carry]
     terms = [_terms(inner.eqns, [old[k]], [new[k]]) for k in states]
-    on_states = _dependents(inner.eqns, [old[k] for k in states])
+    on_states = dependents(inner.eqns, [old[k] for k in states])
     return bool(terms) and all(
         len(one) == 1 and all(_is_weighted(inner.eqns, term, on_states) for term in one) for one in terms
     )
@@ -121,11 +119,11 @@ def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[
 
     def body(*values: jax.Array) -> list[jax.Array]:
         env = split.evaluate(split.rest, invars, values)
-        return [_value(v, env) for v in [*split.new_carry, *split.crossing]]
+        return [value_of(v, env) for v in [*split.new_carry, *split.crossing]]
 
     def after(*values: jax.Array) -> list[jax.Array]:
         env = split.evaluate(split.after, [*outside, *rows], values)
-        return [_value(v, env) for v in split.results]
+        return [value_of(v, env) for v in split.results]
 
     batched = jax.vmap(before, [None] * len(split.consts) + [0] * len(split.slices), (None, 0))
     traced, shapes = jax.make_jaxpr(batched, return_shape=True)(*map(struct, whole))
@@ -137,11 +135,6 @@ def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[
         traced, len(split.invariant), jax.make_jaxpr(body)(*(struct(v.aval) for v in invars)), kept,
         jax.make_jaxpr(batched_after)(*(struct(v.aval) for v in outside), *stacks),
     )  # fmt: skip
-
-
-def _value(variable: Var, env: Env) -> jax.Array:
-    value: jax.Array = variable.val if is_literal(variable) else env[variable]
-    return value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,11 +172,7 @@ class _Split:
 
     def evaluate(self, equations: Sequence[Equation], invars: Sequence[Var], values: Sequence[jax.Array]) -> Env:
         """The values of all variables after these equations, given those of the input variables."""
-        env = self.closed_over | dict(zip(invars, values, strict=True))
-        for eqn in equations:
-            results = bind_equation(eqn, [_value(v, env) for v in eqn.invars])
-            env.update((v, r) for v, r in zip(eqn.outvars, results, strict=True) if not is_drop_var(v))
-        return env
+        return evaluate(equations, {**self.closed_over, **dict(zip(invars, values, strict=True))})
 
 
 def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
@@ -195,15 +184,14 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
     closed_over = dict(zip(inner.constvars, values, strict=True))
     # What an effect gives may differ from iteration to iteration, as the carry does; some draws are others for all steps at once.
     effects = [v for eqn in inner.eqns if eqn.effects or draws_otherwise_if_batched(eqn) for v in eqn.outvars]
-    on_carry, on_slices = _dependents(inner.eqns, [*carry, *effects]), _dependents(inner.eqns, slices)
+    on_carry, on_slices = dependents(inner.eqns, [*carry, *effects]), dependents(inner.eqns, slices)
     terms = _terms(inner.eqns, carry, new_carry)
     out = _before(inner.eqns, on_carry, on_slices, slices, terms)
     before, remaining = _parted(inner.eqns, out)
     made_before = {v for eqn in before for v in eqn.outvars}
     behind = _after(remaining, new_carry, results, {*consts, *closed_over, *slices, *made_before})
     after, rest = _parted(remaining, behind)
-    read = _read(rest, new_carry)
-    read_after = _read(after, results)
+    read, read_after = {*read_by(rest, new_carry)}, {*read_by(after, results)}
     made = [v for eqn in before for v in eqn.outvars if v in read or v in read_after]
     inside = [*carry, *(v for eqn in rest for v in eqn.outvars)]
     return _Split(
@@ -218,7 +206,7 @@ def _terms(equations: Sequence[Equation], carry: Sequence[Var], new_carry: Seque
     made_by = {var: eqn for eqn in equations for var in eqn.outvars}
     pairs = [(old, made_by.get(new)) for old, new in zip(carry, new_carry, strict=True) if not is_literal(new)]
     adds = [(old, eqn) for old, eqn in pairs if eqn is not None and eqn.primitive.name in ("add", "add_any")]
-    return {v for old, eqn in adds if old in eqn.invars for v in eqn.invars if not is_literal(v) and v is not old}
+    return {v for old, eqn in adds if old in eqn.invars for v in variables(eqn.invars) if v is not old}
 
 
 def _before(
@@ -271,7 +259,7 @@ def _repeating(equations: Sequence[Equation], out: Collection[int]) -> set[int]:
         if repeats and _elements(eqn.invars[0].aval) < _elements(eqn.outvars[0].aval):
             found.add(id(eqn))
             continue
-        read.update(v for v in eqn.invars if not is_literal(v))
+        read.update(variables(eqn.invars))
     return found
 
 
@@ -282,25 +270,20 @@ def _after(
 
     They gain where matrix products are among them, or where no more has to be held for all steps than without.
     """
-    needed = _read((), new_carry)
+    wanted = {*variables(new_carry)}
     stays: set[int] = set()
     for eqn in reversed(equations):
-        reads = [v for v in eqn.invars if not is_literal(v)]
+        reads = variables(eqn.invars)
         small = _multiplies_matrices(eqn) or _is_small(eqn, reads)
-        if _any_in(eqn.outvars, needed) or eqn.effects or not is_batchable(eqn) or not small:
+        if _any_in(eqn.outvars, wanted) or eqn.effects or not is_batchable(eqn) or not small:
             stays.add(id(eqn))
-            needed.update(reads)
+            wanted.update(reads)
     behind = [eqn for eqn in equations if id(eqn) not in stays]
     made = {v for eqn in behind for v in eqn.outvars}
-    crossing = _read(behind, results) - made - {*outside}
-    held, without = sum(_elements(v.aval) for v in crossing), sum(_elements(v.aval) for v in _read((), results))
+    crossing = {*read_by(behind, results)} - made - {*outside}
+    held, without = sum(_elements(v.aval) for v in crossing), sum(_elements(v.aval) for v in {*variables(results)})
     most = _MOST_GROWTH * without if any(map(_multiplies_matrices, behind)) else without
     return {id(eqn) for eqn in behind} if held <= most else set()
-
-
-def _read(equations: Sequence[Equation], results: Sequence[Var]) -> set[Var]:
-    """The variables that equations read, or that are results."""
-    return {v for v in [*(v for eqn in equations for v in eqn.invars), *results] if not is_literal(v)}
 
 
 def _parted(equations: Sequence[Equation], chosen: Collection[int]) -> tuple[list[Equation], list[Equation]]:
@@ -324,17 +307,8 @@ def _elements(aval: Aval) -> int:
     return math.prod(dim if is_static(dim) else _SYMBOLIC for dim in aval.shape)
 
 
-def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Var]:
-    """The variables `sources` and all that are computed from them."""
-    found = set(sources)
-    for eqn in equations:
-        if _any_in(eqn.invars, found):
-            found.update(eqn.outvars)
-    return found
-
-
-def _any_in(variables: Sequence[Var], among: Collection[Var]) -> bool:
-    return any(v in among for v in variables if not is_literal(v))
+def _any_in(atoms: Sequence[Var], among: Collection[Var]) -> bool:
+    return any(v in among for v in variables(atoms))
 
 
 def _multiplies_matrices(eqn: Equation) -> bool:
@@ -346,10 +320,4 @@ def _multiplies_matrices(eqn: Equation) -> bool:
 
 def _with_ancestors(roots: Sequence[Equation], equations: Sequence[Equation]) -> set[int]:
     """The ids of `roots` and of all equations on which they depend."""
-    needed = {v for eqn in roots for v in eqn.invars if not is_literal(v)}
-    found = {id(eqn) for eqn in roots}
-    for eqn in reversed(equations):
-        if id(eqn) in found or _any_in(eqn.outvars, needed):
-            found.add(id(eqn))
-            needed.update(v for v in eqn.invars if not is_literal(v))
-    return found
+    return {id(eqn) for eqn in needed(equations, [v for eqn in roots for v in eqn.outvars])}

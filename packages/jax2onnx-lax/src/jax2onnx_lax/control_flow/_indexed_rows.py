@@ -15,6 +15,7 @@ from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._called import plain_call
+from jax2onnx_lax._equations import variables
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
 from jax2onnx_lax.integers._domain import Affine, Integers, affine, elements_of, number
 from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr
@@ -201,11 +202,11 @@ class _RowAccess:
         """The variables that the results need apart from the counters', without indices of rows and arrays that are written."""
         gone = self.counters | {write.place for write in self.writes}
         wanted = [v for k, v in enumerate(self._inner.outvars) if k not in gone] + [write.row for write in self.writes]
-        live = {v for v in wanted if not is_literal(v)}
+        live = {*variables(wanted)}
         reads = {id(read.eqn) for read in self.reads}
         for eqn in reversed(self._inner.eqns):
             if id(eqn) not in reads and (eqn.effects or any(v in live for v in eqn.outvars)):
-                live.update(v for v in eqn.invars if not is_literal(v))
+                live.update(variables(eqn.invars))
         carry = self._inner.invars[self.scan.num_consts :]
         live.update(self._inner.outvars[k] for k in self.counters if carry[k] in live)
         return frozenset(live)

@@ -11,6 +11,7 @@ from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, is_literal, open_jaxpr, struct
 
 from jax2onnx_lax._called import called_equations, is_batchable, plain_call
+from jax2onnx_lax._equations import dependents, evaluate, needed, read_by, value_of
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 __all__ = ["Steps"]
@@ -54,7 +55,7 @@ class Steps:
         """
         first, last = num_consts, num_consts + num_carry
         inner, arrays = open_jaxpr(jaxpr)
-        if any(_is_call(eqn, _dependents(inner.eqns, inner.invars[first:last])) for eqn in inner.eqns):
+        if any(_is_call(eqn, dependents(inner.eqns, inner.invars[first:last])) for eqn in inner.eqns):
             traced = jax.make_jaxpr(lambda *xs: _evaluated(jaxpr, xs, range(first, last)))
             inner, arrays = open_jaxpr(traced(*(struct(v.aval) for v in inner.invars)))
         invars, outvars = inner.invars, inner.outvars
@@ -63,7 +64,7 @@ class Steps:
         carry = [invars[i] for i in places[1]]
         return Steps(
             dict(zip(inner.constvars, arrays, strict=True)), [invars[i] for i in places[0]], carry, invars[last:], inner.eqns,
-            [outvars[k] for k in changed], outvars[num_carry:], _dependents(inner.eqns, carry), places,
+            [outvars[k] for k in changed], outvars[num_carry:], dependents(inner.eqns, carry), places,
         )  # fmt: skip
 
     @property
@@ -84,37 +85,23 @@ class Steps:
         Raises:
           UnsuitableError: the wanted variables depend on more than these, or are not computed for all steps at once.
         """
-        known, needed = {*self.constants, *self.consts, *given}, {v for v in wanted if not is_literal(v)}
-        equations = []
-        for eqn in reversed(self.equations):
-            if any(v in needed - known for v in eqn.outvars):
-                equations.append(eqn)
-                needed.update(v for v in eqn.invars if not is_literal(v))
-        if needed.intersection({*self.carry, *self.rows} - known):
+        known = {*self.constants, *self.consts, *given}
+        equations = needed(self.equations, wanted, known)
+        if not {*self.carry, *self.rows}.difference(known).isdisjoint(read_by(equations, wanted)):
             raise UnsuitableError("it collects something else than the hidden state")
         if not all(map(is_batchable, equations)):
             raise UnsuitableError("what it collects is not computed for all steps at once")
 
         def one_step(consts: Sequence[jax.Array], rows: Sequence[jax.Array]) -> list[jax.Array]:
-            env = {**self.constants, **dict(zip([*self.consts, *given], [*consts, *rows], strict=True))}
-            for eqn in reversed(equations):
-                env.update(zip(eqn.outvars, bind_equation(eqn, [_value(v, env) for v in eqn.invars]), strict=True))
-            return [_value(v, env) for v in wanted]
+            values = dict(zip([*self.consts, *given], [*consts, *rows], strict=True))
+            env = evaluate(equations, {**self.constants, **values})
+            return [value_of(v, env) for v in wanted]
 
         stacks = [jax.ShapeDtypeStruct((length, *v.aval.shape), v.aval.dtype) for v in given]
         batched = jax.vmap(one_step, (None, 0), axis_size=length)
         return jax.make_jaxpr(lambda *xs: batched(xs[: len(self.consts)], xs[len(self.consts) :]))(
             *(struct(v.aval) for v in self.consts), *stacks
         )
-
-
-def _dependents(equations: Sequence[Equation], sources: Sequence[Var]) -> set[Var]:
-    """The variables `sources` and all that are computed from them."""
-    found = set(sources)
-    for eqn in equations:
-        if any(v in found for v in eqn.invars if not is_literal(v)):
-            found.update(eqn.outvars)
-    return found
 
 
 def _is_call(eqn: Equation, on_carry: Collection[Var]) -> bool:
@@ -124,10 +111,10 @@ def _is_call(eqn: Equation, on_carry: Collection[Var]) -> bool:
 def _evaluated(jaxpr: Jaxpr, operands: Sequence[jax.Array], carry: Collection[int]) -> list[jax.Array]:
     """The results of a jaxpr, without the calls of what depends on these of its operands."""
     inner, consts = open_jaxpr(jaxpr)
-    on_carry = _dependents(inner.eqns, [inner.invars[i] for i in carry])
+    on_carry = dependents(inner.eqns, [inner.invars[i] for i in carry])
     env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
     for eqn in inner.eqns:
-        values = [_value(v, env) for v in eqn.invars]
+        values = [value_of(v, env) for v in eqn.invars]
         called = plain_call(eqn) if _is_call(eqn, on_carry) else None
         if called is None:
             results = bind_equation(eqn, values)
@@ -135,9 +122,4 @@ def _evaluated(jaxpr: Jaxpr, operands: Sequence[jax.Array], carry: Collection[in
             places = [i for i, v in enumerate(eqn.invars) if not is_literal(v) and v in on_carry]
             results = _evaluated(called, values, places)
         env.update(zip(eqn.outvars, results, strict=True))
-    return [_value(v, env) for v in inner.outvars]
-
-
-def _value(atom: Atom, env: Mapping[Var, jax.Array]) -> jax.Array:
-    value: jax.Array = atom.val if is_literal(atom) else env[atom]
-    return value
+    return [value_of(v, env) for v in inner.outvars]

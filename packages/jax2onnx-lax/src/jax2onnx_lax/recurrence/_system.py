@@ -10,9 +10,10 @@ import jax
 import jax.extend.core
 import jax.numpy as jnp
 from jax2onnx_core import Dim, Jaxpr
-from jax2onnx_core.jax_types import Equation, PyTree, Var
-from jax2onnx_core.jaxprs import bind_equation, is_literal, open_jaxpr
+from jax2onnx_core.jax_types import PyTree
+from jax2onnx_core.jaxprs import is_literal, open_jaxpr
 
+from jax2onnx_lax._equations import dependents, evaluate, needed, read_by
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._body import Body, state_value
 from jax2onnx_lax.recurrence._bounds import is_moderate
@@ -138,35 +139,13 @@ class _Group:
     def __init__(
         self, inner: jax.extend.core.Jaxpr, body: Body, carries: Sequence[Carry], operands: ScanOperands
     ) -> None:
-        self._inner, self._body, self._carries, self._operands = inner, body, carries, operands
+        self._body, self._carries, self._operands = body, carries, operands
         first = len(operands.consts)
         self._own = [inner.invars[first + carry.index] for carry in carries]
         self._next = [inner.outvars[carry.index] for carry in carries]
-        made = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
-        self._equations, self._outside = self._needed(made)
-
-    def _needed(self, made: dict[Var, Equation]) -> tuple[list[Equation], list[Var]]:
-        """The equations that depend on the group's carries, and the variables from outside that these read."""
-        depends, equations = set(self._own), []
-        for eqn in self._inner.eqns:
-            if any(not is_literal(v) and v in depends for v in eqn.invars):
-                depends.update(eqn.outvars)
-        wanted = [v for v in self._next if not is_literal(v)]
-        seen: set[Var] = set()
-        outside: dict[Var, None] = {}
-        needed: set[int] = set()
-        while wanted:
-            var = wanted.pop()
-            if var in seen or var in self._own:
-                continue
-            seen.add(var)
-            if var not in depends:
-                outside[var] = None
-                continue
-            needed.add(id(made[var]))
-            wanted += [v for v in made[var].invars if not is_literal(v)]
-        equations = [eqn for eqn in self._inner.eqns if id(eqn) in needed]
-        return equations, list(outside)
+        on_own = dependents(inner.eqns, self._own)
+        self._equations = [eqn for eqn in needed(inner.eqns, self._next) if not on_own.isdisjoint(eqn.outvars)]
+        self._outside = [v for v in read_by(self._equations, self._next) if v not in on_own]
 
     def solved(self) -> list[Given]:
         """The values of the carries."""
@@ -179,9 +158,7 @@ class _Group:
             fixed_values, row_values = iter(fixed), iter(rows)
             env = dict(zip(self._own, states, strict=True))
             env.update({v: next(row_values if t else fixed_values) for v, t in zip(self._outside, timed, strict=True)})
-            for eqn in self._equations:
-                operands = [jnp.asarray(v.val, v.aval.dtype) if is_literal(v) else env[v] for v in eqn.invars]
-                env.update(zip(eqn.outvars, bind_equation(eqn, operands), strict=True))
+            env = evaluate(self._equations, env)
             new = [jnp.asarray(v.val, v.aval.dtype) if is_literal(v) else env[v] for v in self._next]
             return (new, fixed), list(states)
 

@@ -11,7 +11,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.axis_maps import Iteration, axis_maps
 from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
-from jax2onnx_graph.rewrite.patterns import is_floating, scalar
+from jax2onnx_graph.rewrite.patterns import is_floating, scalar, source_of
 
 from jax2onnx_runtime.adapters.stacks import entry_of, stacks_among
 
@@ -229,7 +229,7 @@ class _Walk:
 
     def matrix(self, value: ir.Value | None) -> ir.Value | None:
         """The constant that a value is a copy or an entry of, in whatever type; the value behind the copies where there is none."""
-        origin = _origin(value)
+        origin = source_of(value, "Cast", "Identity")
         stack = None if origin is None else self._stacks.get(origin)
         return origin if stack is None else stack
 
@@ -356,20 +356,6 @@ def _axis_behind(node: ir.Node, index: int, axis: int) -> int:
     return found[0].axis
 
 
-def _origin(value: ir.Value | None) -> ir.Value | None:
-    """The value that another is a copy of, in whatever type."""
-    while value is not None and (node := value.producer()) is not None and _is(node, "Cast", "Identity"):
-        value = node.inputs[0]
-    return value
-
-
-def _rows(value: ir.Value | None) -> ir.Value | None:
-    """The value that another has the numbers of, in whatever type and shape."""
-    while value is not None and (node := value.producer()) is not None and _is(node, "Cast", "Identity", "Reshape"):
-        value = node.inputs[0]
-    return value
-
-
 # What the products are added to.
 
 
@@ -406,7 +392,8 @@ def _base(
         weight = matrix(node.inputs[1])
         if weight is None or not _is_weight(weight):
             continue
-        same_rows = _rows(node.inputs[0]) is _rows(activation) and not _is_transposed(node, 0) and _alpha(node) == 1.0
+        rows, of_pair = (source_of(x, "Cast", "Identity", "Reshape") for x in (node.inputs[0], activation))
+        same_rows = rows is of_pair and not _is_transposed(node, 0) and _alpha(node) == 1.0
         shape = _shape(weight)[::-1] if _is_transposed(node, 1) else _shape(weight)
         if same_rows and shape == sizes:
             return BaseProduct(node, total, 1 - index, weight)

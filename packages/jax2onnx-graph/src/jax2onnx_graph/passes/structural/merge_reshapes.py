@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jax2onnx_graph.rewrite.patterns import copied
+from jax2onnx_graph.rewrite.patterns import copied, permutation_of
+from jax2onnx_graph.rewrite.permutations import moves_only_ones
 
 __all__ = ["MergeReshapes", "become_view", "view_of"]
 
@@ -153,11 +154,7 @@ def _is_view(node: ir.Node) -> bool:
     if node.op_type != "Transpose":
         return False
     dims = dims_of(node.inputs[0])
-    perm = node.attributes.get_ints("perm", None)
-    if dims is None or perm is None:
-        return False
-    kept = [axis for axis in perm if dims[axis] != 1]
-    return kept == sorted(kept)
+    return dims is not None and moves_only_ones(dims, permutation_of(node))
 
 
 def _viewed(node: ir.Node, source: ir.Value) -> ir.Value | _ViewOf | None:

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.axes import axis_of
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
+from jax2onnx_graph.facts.values import dims_of, known, same_dims
+from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, without_axis
@@ -61,27 +61,14 @@ class MergeStacks(NodePass[_Stack]):
         total = sum(size for size in sizes if isinstance(size, int))
         whole = (*dims[: match.axis], total, *dims[match.axis + 1 :])
         joined = editor.before(node).op.Concat(*match.operands, axis=match.axis, dims=labelled(whole))
-        last = match.last
-        axes = _inserted(whole, dims_of(last.outputs[0]) or ())
-        if axes:
-            editor.put(last, "Unsqueeze", [joined, editor.ints(axes)])
-        elif axes is not None:
-            editor.replace(last, joined)
+        view = view_of(whole, dims_of(match.last.outputs[0]) or ())
+        if same_dims(whole, dims_of(match.last.outputs[0])):
+            editor.replace(match.last, joined)
+        elif view is not None and view[0] == "Unsqueeze":
+            become_view(editor, match.last, joined, view)
         else:
-            editor.put(last, "Reshape", [joined, last.inputs[1]], attribute_values(last))
-
-
-def _inserted(before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> list[int] | None:
-    """The axes of size 1 that `after` has besides those of `before`; None where that is not all that differs."""
-    axes, place = [], 0
-    for axis, dim in enumerate(after):
-        if place < len(before) and same_dim(dim, before[place]):
-            place += 1
-        elif dim == 1:
-            axes.append(axis)
-        else:
-            return None
-    return axes if place == len(before) else None
+            match.last.replace_input_with(0, joined)
+            editor.modified = True
 
 
 def _forgets(node: ir.Node, axis: int) -> bool:

@@ -1,0 +1,213 @@
+"""One function in decoders of all kinds: with caches that grow or are fixed, counters, masks, or nothing, they write the same tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import pytest
+from jax2onnx_generation import Generator
+from jax2onnx_generation.loop.results import Stop
+from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
+from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_runtime.program import program_of
+from jax2onnx_runtime.runtimes import reference_runtime
+
+VOCABULARY = 11
+CONSTANTS = f"""
+  depth = Constant<value = int64 {{{VOCABULARY}}}>() pair = Constant<value = float[2] {{0, 1}}>() zero = Constant<value = float {{0}}>()
+  one = Constant<value = int64 {{1}}>() first = Constant<value = int64[1] {{1}}>() last = Constant<value = int64[1] {{2}}>()
+  none = Constant<value = int64 {{0}}>() front = Constant<value = int64[1] {{0}}>() size = Constant<value = float {{{VOCABULARY}}}>()
+"""
+NUMBERS = "w = Add(tokens, one) p = Add(positions, one) m = Mul(w, p) new = Cast<to = 1>(m)"
+LOGITS = "i = Mod<fmod = 1>(sums, size) j = Cast<to = 7>(i) logits = OneHot(j, depth, pair)"
+SEEN = "cells = Unsqueeze(next, first) own = Where(visible, cells, zero) sums = ReduceSum<keepdims = 0>(own, last)"
+PLACES = """shape = Shape<start = 1>(next) width = Squeeze(shape) places = Range(none, width, one) marks = Unsqueeze(positions, last)
+  visible = LessOrEqual(places, marks)"""
+COUNTED = (
+    "length = Shape<start = 1>(tokens) t = Squeeze(length) further = Range(none, t, one) at = Add(counter, further)"
+)
+#: The inputs, the further results, the nodes, and the axis along which the state grows.
+DECODERS: dict[str, tuple[str, str, str, int | None]] = {
+    "grows": (
+        "int64[B,T] tokens, int64[B,T] positions, float[B,S] cache", "float[B,P] next",
+        (f"{NUMBERS} next = Concat<axis = 1>(cache, new) before = ReduceSum<keepdims = 1>(cache, first) "
+        "after = CumSum(new, one) sums = Add(before, after)"), 1,
+    ),
+    "grows and is masked": (
+        "int64[B,T] tokens, int64[B,T] positions, bool[B,T,K] mask, float[B,S] cache", "float[B,P] next",
+        f"{NUMBERS} next = Concat<axis = 1>(cache, new) visible = Identity(mask) {SEEN}", 1,
+    ),
+    "is written at the places of each row": (
+        "int64[B,T] tokens, int64[B,T] positions, float[B,40] cache", "float[B,40] next",
+        f"{NUMBERS} next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN}", None,
+    ),
+    "is written where a counter says": (
+        "int64[B,T] tokens, float[B,40] cache, int64 counter", "float[B,40] next, int64 count",
+        (f"{COUNTED} row = Unsqueeze(at, front) same = Mul(tokens, none) positions = Add(row, same) {NUMBERS} "
+        f"next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN} count = Add(counter, t)"), None,
+    ),
+    "is a sum": (
+        "int64[B,T] tokens, int64[B,T] positions, float[B] cache", "float[B] next",
+        (f"{NUMBERS} before = Unsqueeze(cache, first) after = CumSum(new, one) sums = Add(before, after) "
+        "further = ReduceSum<keepdims = 0>(new, first) next = Add(cache, further)"), None,
+    ),
+    "takes one token": (
+        "int64[B,1] tokens, int64[B,1] positions, float[B,S] cache", "float[B,P] next",
+        f"{NUMBERS} next = Concat<axis = 1>(cache, new) sums = ReduceSum<keepdims = 1>(next, first)", 1,
+    ),
+    "has no state": (
+        "int64[B,T] tokens, int64[B,T] positions", "", f"{NUMBERS} sums = CumSum(new, one)", None,
+    ),
+    "has a capacity that grows": (
+        "int64[B,T] tokens, int64[B,T] positions, float[B,C] cache", "float[B,C] next",
+        f"{NUMBERS} next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN}", None,
+    ),
+}  # fmt: skip
+
+
+def generator_of(name: str, capacity: int = 40, vocabulary: int = VOCABULARY) -> Generator:
+    inputs, results, nodes, grows = DECODERS[name]
+    logits = f"float[B,{1 if 'B,1' in inputs else 'T'},{VOCABULARY}] logits"
+    text = f'<ir_version: 10, opset_import: ["": 18]> main ({inputs}) => ({logits}{results and ", " + results}) {{ {CONSTANTS} {nodes} {LOGITS} }}'
+    model = ir.from_onnx_text(text.replace("40", str(capacity)).replace(str(VOCABULARY), str(vocabulary)))
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if value.shape is not None:
+            value.shape = ir.Shape([{"P": "S + T", "K": "S + T"}.get(str(dim), dim) for dim in value.shape])
+    pairs = [StatePair("cache", "next", grows)] if results else []
+    pairs += [StatePair("counter", "count")] if "counter" in inputs else []
+    write_states(model, pairs)
+    sizes = {
+        symbol: size
+        for symbol, size in {"B": 1, "C": 2}.items()
+        if f"{symbol}] cache" in inputs or f"{symbol}," in inputs
+    }
+    return Generator(program_of(model, reference_runtime).session(sizes=sizes if results else None))
+
+
+def continuation(prompt: Sequence[int], count: int) -> list[int]:
+    """The tokens after a prompt."""
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(sum((place + 1) * (token + 1) for place, token in enumerate(tokens)) % VOCABULARY)
+    return tokens[len(prompt) :]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize(
+    "prompts", [[[3]], [[1], [2, 3, 4], [5, 6]], [[1, 2, 3], [4, 5, 6]]], ids=["one", "ragged", "even"]
+)
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_prompts_are_gone_on_with(name, prompts, chunk):
+    generator = generator_of(name)
+    found = generator.generate(prompts, max_new_tokens=5, prefill_chunk=chunk)
+    assert found.ids == [continuation(prompt, 5) for prompt in prompts]
+    assert found.prompt_tokens == sum(map(len, prompts))
+    further = [[7, 8], [9], [10, 1, 2]][: len(prompts)]
+    before = [prompt + written for prompt, written in zip(prompts, found.ids, strict=True)]
+    wanted = [continuation(old + new, 3) for old, new in zip(before, further, strict=True)]
+    assert generator.generate(further, max_new_tokens=3).ids == wanted
+    generator.rewind(4)
+    left = [(old + new + more)[:-4] for old, new, more in zip(before, further, wanted, strict=True)]
+    assert generator.conversation == left
+    again = [[2], [3], [4]][: len(prompts)]
+    assert generator.generate(again, max_new_tokens=2).ids == [
+        continuation(a + b, 2) for a, b in zip(left, again, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_sequence_that_has_ended_does_not_disturb_the_others(name):
+    prompts = [[1], [2, 3, 4], [5, 6]]
+    stop = continuation(prompts[0], 2)[1]
+    wanted = []
+    for prompt in prompts:
+        ids = continuation(prompt, 6)
+        wanted.append(ids[: ids.index(stop) + 1] if stop in ids else ids)
+    found = generator_of(name).generate(prompts, max_new_tokens=6, stop=stop)
+    assert found.ids == wanted
+    assert found.stops == [Stop.TOKEN if ids[-1] == stop else Stop.LENGTH for ids in wanted]
+
+
+@pytest.mark.parametrize("name", [name for name in DECODERS if name not in ("has no state", "takes one token")])
+@pytest.mark.parametrize(("draft", "count"), [("grows", 3), ("takes one token", 1), ("wrong", 2)])
+def test_a_draft_changes_no_token(name, draft, count, monkeypatch):
+    small = generator_of("is a sum" if draft == "wrong" else draft)
+    if draft == "wrong":
+        feed = small.decoder.feed
+        monkeypatch.setattr(small.decoder, "feed", lambda new: feed(new)[:, ::-1])
+    large = generator_of(name)
+    found = large.generate([3, 4], max_new_tokens=9, draft=small, draft_tokens=count)
+    assert found.ids == [continuation([3, 4], 9)]
+    right = draft != "wrong"
+    assert (found.accepted == found.drafted > 0) == right
+    assert found.accept_rate == (1 if right else found.accepted / found.drafted)
+    assert found.drafted <= (8 if right else 8 * count)
+    assert large.generate([5], max_new_tokens=3).ids == [continuation([3, 4, *found.ids[0], 5], 3)]
+
+
+@pytest.mark.parametrize(("capacity", "written"), [(5, 4), (6, 5), (2, 1)])
+@pytest.mark.parametrize("draft", [False, True])
+@pytest.mark.parametrize("name", ["is written at the places of each row", "is written where a counter says"])
+def test_a_full_context_ends_what_is_written(name, capacity, written, draft):
+    small = generator_of("is a sum") if draft else None
+    found = generator_of(name, capacity).generate([3, 4], max_new_tokens=9, draft=small)
+    assert found.ids == [continuation([3, 4], written)]
+    assert found.stops == [Stop.CONTEXT]
+
+
+def test_a_prompt_without_room_is_refused_and_forgotten():
+    generator = generator_of("is written at the places of each row", 3)
+    with pytest.raises(ContextFullError, match="the caches have 3 places, but 4 are needed"):
+        generator.generate([1, 2, 3, 4])
+    assert generator.conversation == []
+
+
+@pytest.mark.parametrize("prompts", [[[1], [2]], [[1]]])
+def test_prompts_fit_the_conversation(prompts):
+    generator = generator_of("grows")
+    generator.generate([[1], [2], [3]], max_new_tokens=1)
+    with pytest.raises(
+        RuntimeInputError, match=f"The conversation has 3 sequences, but there are {len(prompts)} prompts"
+    ):
+        generator.generate(prompts)
+
+
+def test_a_model_that_looks_at_one_token_takes_no_draft():
+    with pytest.raises(OptionError, match="it has to look at several"):
+        generator_of("takes one token").generate([1], draft=generator_of("grows"))
+
+
+def test_a_draft_of_other_tokens_is_refused():
+    draft = generator_of("grows", vocabulary=7)
+    with pytest.raises(OptionError, match="draft: it has 7 tokens, but the model has 11"):
+        generator_of("grows").generate([1], draft=draft)
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0.5}, {"beams": 2}])
+def test_what_is_drafted_is_greedy(options):
+    with pytest.raises(OptionError, match="has no temperature and no beams"):
+        generator_of("grows").generate([1], draft=generator_of("grows"), **options)
+
+
+def test_the_states_of_a_sequence_are_repeated_for_others():
+    generator = generator_of("is a sum")
+    generator.generate([[1], [2]], max_new_tokens=2)
+    generator.reset()
+    assert generator.generate([[3], [4], [5]], max_new_tokens=2).ids == [continuation([n], 2) for n in (3, 4, 5)]
+
+
+@pytest.mark.parametrize("count", [-1, 3, True, 1.0])
+def test_no_more_is_forgotten_than_there_is(count):
+    generator = generator_of("grows")
+    generator.generate([1], max_new_tokens=1)
+    with pytest.raises(RuntimeInputError, match="the conversation has 2 tokens that can be forgotten"):
+        generator.rewind(count)
+    generator.rewind(2)
+    assert generator.conversation == [[]]
+
+
+def test_an_empty_prompt_is_refused_where_nothing_was_written():
+    generator = generator_of("grows")
+    with pytest.raises(RuntimeInputError, match="Prompt 1 is empty"):
+        generator.generate([[1], []])
