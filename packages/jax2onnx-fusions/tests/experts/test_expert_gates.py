@@ -13,7 +13,7 @@ HEAD = """n = Constant<value = int64[4] {0, 1, 2, 3}>() e = Equal(i, n) g = Cast
     a3 = Constant<value = int64[1] {3}>() s = Constant<value = int64[3] {2, 1, 1}>() """
 
 
-def gate_of(body: str) -> tuple[int, int] | None:
+def gate_of(body: str) -> tuple[int | None, int] | None:
     """The axis and the number of the gate y."""
     text = f'<ir_version: 10, opset_import: ["" : 21]> m (int64[B,1] i, int64 k, float[B,4] x) => (float[B,1] y) {{ {HEAD} {body} }}'
     model = ir.from_onnx_text(text)
