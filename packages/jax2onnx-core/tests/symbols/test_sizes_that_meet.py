@@ -219,3 +219,14 @@ def test_sizes_that_may_be_0_are_shown_as_they_are_written(fn, error):
     text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert "__plus_1" not in text
     assert fn is blocks or "leave out the constraint that allows it, 'T >= 0'" in text
+
+
+def test_the_size_that_a_reflection_needs_is_advised():
+    with pytest.raises(errors.UndecidedDimensionError, match=r"constraints=\('T >= 3',\)"):
+        to_onnx(lambda x: jnp.pad(x, 2, mode="reflect"), [("T",)])
+    to_onnx(lambda x: jnp.pad(x, 2, mode="reflect"), [("T",)], constraints=["T >= 3"])
+
+
+def test_no_constraint_is_advised_that_leaves_only_the_empty_size():
+    with pytest.raises(errors.UndecidedDimensionError, match=r"constraints=\('T >= 1',\)"):
+        to_onnx(lambda x: x if x.shape[0] <= 0 else -x, [("T",)], constraints=["T >= 0"])

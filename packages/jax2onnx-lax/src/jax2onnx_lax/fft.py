@@ -19,6 +19,7 @@ from typing import TypeGuard, cast
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array as JaxArray
 from jax import lax
 from jax.typing import ArrayLike
 from jax2onnx_core import Composites, Context, Dim, Replacement, Rules, Value
@@ -60,13 +61,41 @@ def of_symbolic_lengths(
     x = jnp.pad(x, [(0, 0)] * (x.ndim - len(s)) + missing)
     result = lax.fft(x, fft_type, cast("Sequence[int]", tuple(s)))  # JAX takes symbolic lengths here
     if norm in ("ortho", "forward"):
-        dtype = result.real.dtype
-        number = math.prod((jnp.asarray(length).astype(dtype) for length in s), start=jnp.ones((), dtype))
+        number = _number_of_elements(result, s)
         factor = jnp.sqrt(number) if norm == "ortho" else number
         result = result * (factor if func_name.startswith("i") else 1 / factor)
     elif norm not in (None, "backward"):
         return None
     return Replacement(jnp.moveaxis(result, last, order))
+
+
+@composites.call("jax._src.lax.fft:_fft_transpose_rule", name="jax.lax.fft_transpose", is_required=True)
+def transpose_of_symbolic_length(
+    t: JaxArray, operand: object, fft_type: lax.FftType, fft_lengths: Sequence[Dim]
+) -> Replacement | None:
+    """JAX takes a symbolic length for an odd one here."""
+    is_forward = fft_type == lax.FftType.RFFT
+    if not (is_forward or fft_type == lax.FftType.IRFFT) or is_static(fft_lengths[-1]):
+        return None
+    lengths = cast("Sequence[int]", tuple(fft_lengths))
+    x = t if is_forward else lax.fft(t, lax.FftType.RFFT, lengths)
+    number, weights = _number_and_weights(x, fft_lengths)
+    if is_forward:
+        return Replacement((number * lax.fft(jnp.conj(x) / weights, lax.FftType.IRFFT, lengths),))
+    return Replacement((jnp.conj(weights / number * x),))
+
+
+def _number_and_weights(half: JaxArray, lengths: Sequence[Dim]) -> tuple[JaxArray, JaxArray]:
+    """The number of elements of a real array, and how often each coefficient along the last axis of its transform is in the whole one."""
+    places = jnp.arange(half.shape[-1])
+    is_single = (places == 0) | (2 * places == jnp.asarray(lengths[-1]))
+    return _number_of_elements(half, lengths), jnp.where(is_single, 1, 2).astype(half.real.dtype)
+
+
+def _number_of_elements(like: JaxArray, lengths: Sequence[Dim]) -> JaxArray:
+    """The product of lengths, of the real dtype of `like`."""
+    dtype = like.real.dtype
+    return math.prod((jnp.asarray(length).astype(dtype) for length in lengths), start=jnp.ones((), dtype))
 
 
 @rules.lower("fft", physical=True)

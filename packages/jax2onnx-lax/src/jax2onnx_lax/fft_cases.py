@@ -110,6 +110,13 @@ cases = [
         atol=_FORWARD,
         expect=at_most(200, Gather=2, MatMul=2),
     ),
+    # At even lengths there is a coefficient more that is there once.
+    Case("rfft_gradient_symbolic", jax.grad(lambda x: (jnp.abs(jnp.fft.rfft(x)) ** 2 * jnp.arange(x.shape[0] // 2 + 1)).sum()),
+         [("N",)], ("fft", "jax.lax.fft_transpose"), atol=_FORWARD, expect=at_most(300, MatMul=4)),
+    Case("irfft_gradient_symbolic", jax.grad(lambda x: (jnp.fft.irfft(lax.complex(x, x), n=2 * x.shape[0] - 2)[:3] ** 2).sum()),
+         [("N + 1",)], ("fft", "jax.lax.fft_transpose"), atol=_FORWARD, expect=at_most(300, MatMul=4)),
+    Case("irfft_gradient_odd_or_even", jax.grad(lambda x: (jnp.fft.irfft(jnp.fft.rfft(x) ** 2, n=x.shape[0])[:1] ** 2).sum()),
+         [("N",)], _covers, atol=_FORWARD, expect=at_most(500)),
     Case("fft_opset_18", jnp.fft.fft, [((3, 512), np.complex64)], _covers, options={"opset": 18}, atol=_FORWARD,
          expect="DFT"),
 ]  # fmt: skip

@@ -16,6 +16,7 @@ __all__ = ["is_about_a_symbol", "place_of", "undecided"]
 _QUOTED = re.compile(r"(?<!attribute )'([^']+)'")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>) '(.+)' is inconclusive")
+_PADDING = re.compile(r"axis size \(= (.+)\) is larger than 1 and larger or equal than the padding length \(= (\d+)\)")
 # How Python, NumPy and JAX call a dimension that they want to be a number.
 _SUBJECT, _OBJECT = re.compile(r"^'_DimExpr' object"), re.compile(r"'?_DimExpr'?( object)?")
 _WANTED = re.compile(
@@ -83,6 +84,9 @@ def _of_data(question: str, source: str, place: str) -> str:
 
 def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
     """A constraint under which JAX can answer a comparison: its only symbol is large enough, or the answer is yes."""
+    padding = _PADDING.search(shown)
+    if padding is not None:
+        return f"{padding[1]} >= {int(padding[2]) + 1}"
     compared = _COMPARISON.search(shown)
     if compared is None:
         return None
@@ -102,7 +106,8 @@ def _deciding(shown: str, symbols: Symbols, names: set[str]) -> str | None:
         (name,) = names
         sizes = range(1, int(min(_LARGEST, _compat_dims.bounds(symbols.parse(name))[1])))
         enough = f"{name} >= {bisect_left(sizes, True, key=lambda n: decides(f'{name} >= {n}')) + 1}"
-        candidates.insert(comparison == "<=", enough)
+        is_limit = comparison == "<=" and bound not in ("0", "1")
+        candidates.insert(is_limit, enough)
     return next(filter(decides, candidates), None)
 
 

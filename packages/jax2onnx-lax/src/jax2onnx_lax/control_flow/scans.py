@@ -41,10 +41,12 @@ def scan_of_symbolic_length(
     *args: object,
     **options: object,
 ) -> Replacement | None:
-    """JAX takes numbers only for a `length`; a symbolic one, as libraries read it from the inputs, need not be given."""
+    """JAX takes numbers only for a `length`; a symbolic one need not be given, or is that of a counter where nothing has it."""
     sizes = [x.shape[0] for x in jax.tree_util.tree_leaves(xs)]
-    if length is None or is_static(length) or not sizes or any(size != length for size in sizes):
+    if not is_symbolic_dim(length) or any(size != length for size in sizes):
         return None
+    if not sizes:
+        return Replacement(jax.lax.scan(lambda c, _: f(c, xs), init, jnp.arange(length), None, *args, **options))
     return Replacement(jax.lax.scan(f, init, xs, None, *args, **options))
 
 

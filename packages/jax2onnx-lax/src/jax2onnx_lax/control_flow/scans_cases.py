@@ -200,5 +200,9 @@ cases = [
          covers=("scan",), expect="Loop"),
     Case("scan_of_a_counter", lambda x: lax.scan(lambda i, _: (i + 1, i), 0, None, length=4)[1] + x, [("N", 4)],
          covers=("scan",), expect="Loop -> Cast -> Add", declines="it does more than to add up products times something"),
+    Case("scan_of_symbolic_length", lambda x: lax.scan(lambda c, _: (jnp.sin(c) + 1, c.sum()), x, None, length=x.shape[0]),
+         [("T", 2)], covers=("scan",), expect=expect_graph(counts={"Loop": 1})),
+    Case("scan_of_half_a_length", jax.grad(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, (), x.shape[0] // 2)[0].sum()),
+         [("T", 2)], covers=("scan",), expect=expect_graph(counts={"Loop": 2})),
     *cell_scans_cases.cases,
 ]  # fmt: skip

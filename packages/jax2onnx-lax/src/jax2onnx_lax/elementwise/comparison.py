@@ -21,7 +21,9 @@ rules.elementwise({"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Grea
 @rules.lower("ne")
 def not_equal(ctx: Context, x: Value, y: Value) -> Value:
     """Lower `ne` as Equal and Not, and as Xor for booleans."""
-    return ctx.op.Xor(x, y) if is_bool(ctx.dtype(x)) else ctx.op.Not(ctx.op.Equal(x, y))
+    if is_bool(ctx.dtype(x)):
+        return ctx.op.Xor(x, y)
+    return ctx.op.Not(ctx.op.Equal(x, y, dims=ctx.avals_out[0].shape))
 
 
 @rules.lower("lt", "le", "gt", "ge")

@@ -33,7 +33,6 @@ SIZES = {
     "jax.numpy:indices": ("dimensions",),
     "jax.numpy:diag_indices": ("n",),
     "jax.numpy.fft:fftfreq": ("n",),
-    "jax.numpy.fft:rfftfreq": ("n",),
     "jax.numpy:eye": ("N", "M"),
     "jax.numpy:identity": ("n",),
     "jax.numpy:tri": ("N", "M"),
@@ -136,7 +135,20 @@ def linspace(
         if dtype is not None and jnp.issubdtype(dtype, jnp.integer)
         else found.astype(dtype or real)
     )
-    return Replacement((found, ((last - first) / steps.astype(real))[..., 0]) if retstep else found)
+    step = jnp.where(jnp.asarray(num) > int(bool(endpoint)), (last - first) / steps.astype(real), jnp.nan)[..., 0]
+    return Replacement((found, step) if retstep else found)
+
+
+@composites.call("jax.numpy.fft:rfftfreq", name="jax.numpy.fft.rfftfreq", is_required=True)
+def rfftfreq(
+    n: jax.Array | Dim, d: jax.Array | float = 1.0, *, dtype: jax.typing.DTypeLike | None = None, **options: object
+) -> Replacement | None:
+    """JAX takes a symbolic length for an odd one."""
+    if not _has_size(n):
+        return None
+    size = size_of(n, "rfftfreq") if is_number_from_data(n) else n
+    dtype = dtype or jnp.asarray(0.0).dtype
+    return Replacement(jnp.arange(size // 2 + 1, dtype=dtype) / jnp.asarray(d * jnp.asarray(size), dtype=dtype))
 
 
 @composites.call("jax.numpy:arange", name="jax.numpy.arange", is_required=True)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Call, Composites, Context, Replacement, Rules, Value, bind_composite
 from jax2onnx_core.frontend.sizes import is_from_data, once, size_of
-from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_core.symbols.symbols import Dim
 
 if TYPE_CHECKING:
@@ -68,10 +68,22 @@ def _mask_and_count(a: jax.Array, size: int | None, operation: str) -> tuple[jax
 
 @composites.call("jax.numpy:nonzero", name="jax.numpy.nonzero", is_required=True)
 def nonzero(a: jax.Array, *, size: int | None = None, fill_value: object = None) -> Replacement | None:
+    if size is not None and isinstance(a, jax.core.Tracer) and not all(map(is_positive, a.shape)):
+        return Replacement(_padded_positions(_mask_of(a), size, fill_value))
     found = _mask_and_count(a, size, "nonzero")
     if found is None:
         return None
     return Replacement(bind_composite("jax.numpy.nonzero", Call(found[0]), lambda: _positions(*found)))
+
+
+def _padded_positions(mask: jax.Array, size: int, fill_value: object) -> tuple[jax.Array, ...]:
+    """The first `size` positions, and what fills their place: 0 where the array turns out to have no elements, as in JAX."""
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * mask.ndim
+    is_there, is_empty = jnp.arange(size) < jnp.sum(mask, dtype=int), jnp.asarray(mask.size) == 0
+    return tuple(
+        jnp.where(is_there, place, jnp.where(is_empty, 0, fill))
+        for place, fill in zip(_positions(mask, size), fills, strict=True)
+    )
 
 
 @rules.lower("jax.numpy.nonzero")

@@ -25,6 +25,8 @@ cases = [
     Case("argwhere", lambda x: jnp.argwhere(x > 0), [("B", "T")], covers=("jax.numpy.argwhere",),
          expect="Greater -> NonZero -> Transpose -> Cast"),
     Case("where_of_condition", lambda x: jnp.where(x > 0), [("B",)], covers=("jax.numpy.nonzero",)),
+    Case("nonzero_possibly_empty", lambda x: (jnp.nonzero(x, size=3), jnp.argwhere(x > 0, size=4, fill_value=-1)),
+         [("B - 1", 3)], covers=("jax.numpy.nonzero",), values="special"),
     Case("masked_softmax", _softmax_of_some, [("B", "T")], covers=("jax.numpy.compress",)),
     Case("masked_rows", _rows, [("B", 4)], covers=("jax.numpy.compress",)),
     Case("masked_gradient", jax.grad(lambda x: (x[x > 0] ** 2).sum()), [("B",)], covers=("jax.numpy.compress",)),
