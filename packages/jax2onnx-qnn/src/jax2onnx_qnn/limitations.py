@@ -18,6 +18,8 @@ LIMITATIONS = (
     Limitation("integers", "Integers of 64 bits are computed in 32, what exceeds these saturates instead of wrapping around, and TopK compares "
                "the first 24 bits.", ("int32", "int64"),
                cases=("*wraps_around*", "*shift_left*", "*evaluators::bits*", "*evaluators::choices*", "*::top_k_int32*", "*take_fills_integers*")),
+    Limitation("preparing small programs", "The library says that memory is lacking while it prepares some small programs, such as the Fourier "
+               "transform of two numbers and its inverse in one model.", message="QNN_COMMON_ERROR_MEM_ALLOC"),
     Limitation("order of equal elements", "TopK of the NPU gives equal elements in any order, so that sorting by several keys does, too.",
                operators=("TopK",)),
 )  # fmt: skip

@@ -172,4 +172,4 @@ def test_long_chains_take_linear_time():
         profile.runcall(AbsorbTransposes(), model)
         return sum(entry.callcount for entry in profile.getstats())
 
-    assert calls(400) < 6 * calls(100)
+    assert calls(160) < 6 * calls(40)

@@ -17,13 +17,11 @@ __all__ = ["rules"]
 
 rules = Rules()
 
-# Highest degree first. erf(x) = x T(x^2)/U(x^2) for |x| < 1; both by a power of two, which is exact, so that they fit into half precision,
-# in which an NPU computes.
-_ERF_T: tuple[float, ...] = (9.60497373987051638749e0, 9.00260197203842689217e1, 2.23200534594684319226e3,
-                            7.00332514112805075473e3, 5.55923013010394962768e4)  # fmt: skip
-_ERF_U: tuple[float, ...] = (1.0, 3.35617141647503099647e1, 5.21357949780152679795e2, 4.59432382970980127987e3,
-                            2.26290000613890934246e4, 4.92673942608635921086e4)  # fmt: skip
-_ERF_T, _ERF_U = (tuple(c * 2.0**-8 for c in coefficients) for coefficients in (_ERF_T, _ERF_U))
+# Highest degree first. erf(x) = x T(x^2)/U(x^2) for |x| < 1.
+_ERF_T = (9.60497373987051638749e0, 9.00260197203842689217e1, 2.23200534594684319226e3,
+          7.00332514112805075473e3, 5.55923013010394962768e4)  # fmt: skip
+_ERF_U = (1.0, 3.35617141647503099647e1, 5.21357949780152679795e2, 4.59432382970980127987e3,
+          2.26290000613890934246e4, 4.92673942608635921086e4)  # fmt: skip
 # erfc(x) = exp(-x^2) P(x)/Q(x) for 1 <= x < 8, R(x)/S(x) instead from 8 on.
 _ERFC_P = (2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
            4.86371970985681366614e1, 1.96520832956077098242e2, 5.26445194995477358631e2,
@@ -59,7 +57,9 @@ def _exp_minus_square(x: Array) -> Array:
 def _erf_small(x: Array) -> Array:
     """The error function for |x| <= 1: odd, x times a rational function of x^2."""
     z = x * x
-    return x * horner(z, _ERF_T) / horner(z, _ERF_U)
+    # A power of two is exact, and lets both fit into half precision, in which an NPU computes.
+    t, u = ([c * 2.0**-8 for c in coefficients] for coefficients in (_ERF_T, _ERF_U))
+    return x * horner(z, t) / horner(z, u)
 
 
 def _erfc_large(a: Array) -> Array:
