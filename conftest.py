@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib.util
 import os
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,28 @@ def pytest_configure(config: pytest.Config) -> None:
         count = 7 if config.getoption("--jax2onnx-quick", default=False) else 120
         hypothesis.settings.register_profile("jax2onnx", max_examples=count, deadline=None, derandomize=True)
         hypothesis.settings.load_profile("jax2onnx")
+    if importlib.util.find_spec("onnxruntime") is not None:
+        patch = pytest.MonkeyPatch()
+        config.add_cleanup(patch.undo)
+        _give_sessions_one_thread(patch)
+
+
+def _give_sessions_one_thread(patch: pytest.MonkeyPatch) -> None:
+    """Let a session of ONNX Runtime have one thread, unless it is made with a number of them.
+
+    The cores are busy with other tests, and threads that wait for work take time from these: a fourth of all time.
+    """
+    import onnxruntime
+
+    made = onnxruntime.InferenceSession.__init__
+
+    @functools.wraps(made)
+    def on_one_thread(session: Any, model: Any, options: Any = None, *args: Any, **kwargs: Any) -> None:
+        options = options or kwargs.pop("sess_options", None) or onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.intra_op_num_threads or 1
+        made(session, model, options, *args, **kwargs)
+
+    patch.setattr(onnxruntime.InferenceSession, "__init__", on_one_thread)
 
 
 def pytest_collection_finish() -> None:

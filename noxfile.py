@@ -24,6 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.10.14"
 
@@ -428,13 +429,14 @@ def conformance(session: nox.Session) -> None:
     run_script(session, TOOLS / "conformance.py", *session.posargs)
 
 
-# OpenVINO, and old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest was built for NumPy 1.
+# Other runtimes, and old versions of ONNX Runtime, which have wheels for old Pythons only; the oldest was built for NumPy 1.
 RUNTIMES = {
     "1.18": ["onnxruntime==1.18.*", "numpy<2"],
     "1.20": ["onnxruntime==1.20.*"],
     "1.22": ["onnxruntime==1.22.*"],
     "1.23": ["onnxruntime==1.23.*"],
     "openvino": ["openvino"],
+    "tract": ["tract==0.23.*"],
 }
 # What runs there besides the runtime: the packages of this repository that know nothing of JAX.
 RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
@@ -444,8 +446,14 @@ RUNTIME_TOOLS = ["ml-dtypes", "onnx", "onnx-ir", "pluggy"]
 def targets(session: nox.Session) -> None:
     """Models and cases in old and other runtimes, each in an environment of its own; writes docs/targets.md."""
     install_workspace(session)
-    pythons = {name: environment(session, name, *needed, *RUNTIME_TOOLS) for name, needed in RUNTIMES.items()}
-    arguments = [f"--runtime={name}={python}" for name, python in pythons.items()]
+    if shutil.which("npm"):
+        npm_packages(session, BROWSER)
+    arguments = []
+    for name, needed in RUNTIMES.items():
+        try:
+            arguments.append(f"--runtime={name}={environment(session, name, *needed, *RUNTIME_TOOLS)}")
+        except CommandFailed:
+            session.warn(f"without {name}: {', '.join(needed)} cannot be installed on this machine")
     run_script(session, TOOLS / "targets.py", *arguments, *session.posargs)
 
 

@@ -22,12 +22,14 @@ __all__ = ["BrowserRuntime", "Placement", "installed", "version"]
 SCRIPTS = Path(__file__).parent / "browser"
 
 
-def installed() -> str | None:
-    """The reason why no model can be run in a browser here; None where it can."""
+def installed(provider: str = "wasm") -> str | None:
+    """The reason why no model can be run by a provider of `BrowserRuntime` here; None where it can."""
     if shutil.which("node") is None:
         return "Node.js is not installed"
     if not (SCRIPTS / "node_modules").exists():
         return f"the packages of {SCRIPTS / 'package.json'} are not installed: npm ci --prefix {SCRIPTS}"
+    if provider == "node":
+        return None
     found = subprocess.run(["node", "browser.mjs", "--find"], cwd=SCRIPTS, stdout=subprocess.DEVNULL, check=False)
     return "neither Chromium nor Chrome is installed ($CHROMIUM may name the program)" if found.returncode else None
 
@@ -77,8 +79,14 @@ class BrowserRuntime:
         """
         return [_array(output) for output in self.ask(model, feeds, optimise=optimise)["outputs"]]
 
+    def milliseconds(self, model: ir.Model, feeds: Mapping[str, Array], seconds: float) -> float:
+        """The time of a run, at best, of those that are made in so many seconds."""
+        data = ir.to_proto(model).SerializeToString()
+        found: float = self.ask(data, feeds, time=1000 * seconds)["milliseconds"]
+        return found
+
     def ask(
-        self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True, log: bool = False
+        self, model: bytes, feeds: Mapping[str, Array], *, optimise: bool = True, log: bool = False, time: float = 0
     ) -> dict[str, Any]:
         """Send a request to the browser.
 
@@ -87,6 +95,7 @@ class BrowserRuntime:
           feeds: the inputs by name.
           optimise: whether the runtime optimises the graph.
           log: whether the answer has the runtime's log.
+          time: the milliseconds for which it is run again and again, so that the answer has the time of a run.
 
         Returns:
           The answer, see `models.mjs`.
@@ -96,7 +105,7 @@ class BrowserRuntime:
         """
         request = {
             "model": base64.b64encode(model).decode(), "provider": "wasm" if self.provider == "node" else self.provider,
-            "optimise": optimise, "log": log,
+            "optimise": optimise, "log": log, "time": time,
             "feeds": {name: _tensor(np.asarray(array)) for name, array in feeds.items()},
         }  # fmt: skip
         process = self._process or self._start()

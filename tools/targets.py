@@ -6,7 +6,7 @@ where a case is wrong and no limitation of the target or its runtime explains it
 `--programs` runs the programs of `examples/programs` whose sizes depend on data instead, and writes the table of docs/guide/sizes.md.
 
 `--runtime 1.18=PATH`, any number of times, names the Python of an environment that has this version of ONNX Runtime,
-`--runtime openvino=PATH` that of one with OpenVINO. `--accelerator tensorrt=PATH` and `--accelerator qnn=PATH` give all cases of all
+`--runtime openvino=PATH` and `--runtime tract=PATH` that of one with OpenVINO or tract. `--accelerator tensorrt=PATH` and `--accelerator qnn=PATH` give all cases of all
 packages to the vendor's software for one accelerator instead, and write docs/devices.md. Browsers run the models where `nox -s browser` has installed what that needs.
 """
 
@@ -43,6 +43,7 @@ from jax2onnx_testing.variants import Variant
 from other_runtimes import OtherRuntime
 from pages import write_part
 from resumable import Entry, run
+from runtime_worker import milliseconds
 
 from examples import programs
 from examples.ten_models import MODELS
@@ -54,36 +55,58 @@ SIZES = ROOT / "docs" / "guide" / "sizes.md"
 ACCELERATORS = {"tensorrt": False, "qnn": True}
 #: Models for TensorRT, which needs a GPU, are held against its operator table at export, and run in ONNX Runtime.
 STAND_IN = "TensorRT's table, run in ONNX Runtime"
+#: How long a model is run again and again for its time.
+SECONDS = 0.5
 STATUSES = ("equal", "refused", "not run", "too slow", "wrong")
 
 Load = Callable[[ir.Model], LoadedModel]
 
 
 class Runtime(NamedTuple):
-    """A target and where its runtime is: the Python of another environment, a provider in a browser, or this environment."""
+    """A target and where its runtime is: the Python of another environment, a provider in a browser, or this environment.
+
+    Attributes:
+      target: the target that models are exported for where the file of another does not do.
+      python: the Python of the other environment.
+      provider: the provider of `BrowserRuntime`.
+      module: the module whose `load` opens sessions in the other environment; by default that of the target's package.
+      sizes: how models are called that were exported for fixed sizes, where the file of symbolic ones does not do; empty where that changes nothing.
+    """
 
     target: str
     python: str = ""
     provider: str = ""
+    module: str = ""
+    sizes: str = ""
+
+
+@functools.cache
+def elsewhere(runtime: Runtime) -> BrowserRuntime | OtherRuntime | None:
+    """The process that runs the models of a runtime; None for this one."""
+    if runtime.provider:
+        return BrowserRuntime(runtime.provider)
+    if runtime.python and runtime.target != "tensorrt":
+        package = runtime.target.partition("==")[0]
+        return OtherRuntime(runtime.python, module=runtime.module or f"jax2onnx_{package}.loading")
+    return None
 
 
 @functools.cache
 def loader(runtime: Runtime) -> Load:
     """The function that loads a model in a runtime."""
-    if runtime.provider:
-        return BrowserRuntime(runtime.provider).load
-    if runtime.python and runtime.target == "tensorrt":
-        return EngineBuilder(runtime.python, loader(Runtime("tensorrt"))).load
+    if other := elsewhere(runtime):
+        return other.load
     if runtime.python:
-        package = runtime.target.partition("==")[0]
-        return OtherRuntime(runtime.python, module=f"jax2onnx_{package}.loading").load
+        return EngineBuilder(runtime.python, loader(Runtime("tensorrt"))).load
     if runtime.target == standard_target.name:
         return reference_runtime.load
     registry = installed_plugins().registry
     return registry.runtime_of(runtime.target)[1].load
 
 
-def exported(model: Any, target: str | None = None) -> OnnxProgram:
+def exported(model: Any, target: str | None = None, *, fixed: bool = False) -> OnnxProgram:
+    if fixed:
+        return to_onnx(model.fn, model.arguments, target=target)
     return to_onnx(model.fn, model.inputs, constraints=model.constraints, target=target)
 
 
@@ -91,24 +114,37 @@ def expected(model: Any) -> list[Array]:
     return [physical_array(jax.numpy.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(model.fn(*model.arguments))]
 
 
-def outcome(program: OnnxProgram, model: Any, want: Sequence[Array], load: Load) -> str:
-    """The table's word for a model in a runtime.
+def outcome(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runtime) -> str:
+    """The table's words for a model in a runtime.
 
     Args:
       program: the exported model.
       model: the ordinary model, with its arguments.
       want: JAX's outputs.
-      load: loads a model in the runtime.
+      runtime: the runtime.
 
     Returns:
-      "equal", or the error or difference in short.
+      "equal" with the time of a run, or the error or difference in short.
     """
+    feeds = program.feeds(*model.arguments)
     try:
-        got = load(program.model)(program.feeds(*model.arguments))
+        got = loader(runtime)(program.model)(feeds)
     except Exception as error:  # noqa: BLE001  (whatever a runtime raises is the result)
         return short(str(error))
     found = [compare(a, b) for a, b in zip(got, want, strict=True)]
-    return "equal" if all(f.is_close for f in found) else f"wrong by {max(f.largest for f in found):.2g}"
+    if not all(f.is_close for f in found):
+        return f"wrong by {max(f.largest for f in found):.2g}"
+    time = time_of_run(program.model, feeds, runtime)
+    return f"equal, {np.format_float_positional(time, 2, fractional=False, trim='-')} ms"
+
+
+def time_of_run(model: ir.Model, feeds: Mapping[str, Array], runtime: Runtime) -> float:
+    """The milliseconds of a run of a model in a runtime, at best, by the clock of the process that runs it."""
+    if other := elsewhere(runtime):
+        return other.milliseconds(model, feeds, SECONDS)
+    run = loader(runtime)(model)
+    run(feeds)
+    return milliseconds(lambda: run(feeds), SECONDS)
 
 
 def short(message: str) -> str:
@@ -165,15 +201,19 @@ def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runti
       want: JAX's outputs.
       runtime: the runtime.
     """
-    found = "" if runtime.target == "tensorrt" else outcome(program, model, want, loader(runtime))
-    if found == "equal" or runtime.target == standard_target.name:
+    found = "" if runtime.target == "tensorrt" else outcome(program, model, want, runtime)
+    if found.startswith("equal") or (runtime.target == standard_target.name and not runtime.sizes):
         return found
     try:
-        own = outcome(exported(model, runtime.target), model, want, loader(runtime))
+        own = outcome(exported(model, runtime.target, fixed=bool(runtime.sizes)), model, want, runtime)
     except errors.Jax2OnnxError as error:
         reason = missing(str(error)) or " ".join(str(error).split())[:80]
         return f"refused for its target: {reason}"
-    return "equal with its target" if own == "equal" else f"{found}; with its target {own}".removeprefix("; ")
+    how = runtime.sizes or "with its target"
+    equal, _, time = own.partition(",")
+    if runtime.target == "tensorrt":
+        time = ""  # of the runtime in whose place another stands
+    return f"equal {how},{time}".rstrip(",") if equal == "equal" else f"{found}; {how} {own}".removeprefix("; ")
 
 
 def run_cases(runtime: Runtime, names: Sequence[str], workers: int, *, fresh: bool) -> list[Entry]:
@@ -241,7 +281,7 @@ def missing(detail: str) -> str:
     if "depends on data, and" in detail:
         return "a size that depends on data"
     if "does not run wholly on" in detail:
-        found = re.findall(r"(\S.*?) [(][^()]*[)]", detail.partition(": ")[2])
+        found = re.findall(r"(\S.*?) [(](?:[^()]|[(][^()]*[)]?)*[)]?", detail.partition(": ")[2])
         return f"not on the NPU: {'; '.join(dict.fromkeys(found))}"
     return detail.partition("for this model: ")[2].partition(" With to_onnx")[0]
 
@@ -353,7 +393,7 @@ def runtimes_of(named: Sequence[str]) -> dict[str, Runtime]:
     for number, _, python in (runtime.partition("=") for runtime in named):
         if number == "openvino":
             runtimes["OpenVINO"] = Runtime("openvino", python)
-        else:
+        elif number != "tract":
             runtimes[f"ONNX Runtime {number}"] = Runtime(f"onnxruntime=={number}", python)
     runtimes[f"ONNX Runtime {onnxruntime.__version__}"] = Runtime("onnxruntime")
     runtimes[STAND_IN] = Runtime("tensorrt")
@@ -363,6 +403,20 @@ def runtimes_of(named: Sequence[str]) -> dict[str, Runtime]:
             runtimes[f"ONNX Runtime Web {version()}, {column}"] = Runtime("web", provider=provider)
     else:
         print(f"without browsers: {missing}")
+    return runtimes
+
+
+def runtimes_of_models(named: Sequence[str]) -> dict[str, Runtime]:
+    """Further columns of the table of models: runtimes that are not given all cases."""
+    runtimes = {}
+    missing = installed("node")
+    if missing is None:
+        runtimes[f"ONNX Runtime Web {version()}, Node.js"] = Runtime("web", provider="node")
+    else:
+        print(f"without Node.js: {missing}")
+    for name, _, python in (runtime.partition("=") for runtime in named):
+        if name == "tract":
+            runtimes["tract"] = Runtime(standard_target.name, python, module="tract_runtime", sizes="with fixed sizes")
     return runtimes
 
 
@@ -391,7 +445,7 @@ def main() -> None:
         return
     if installed() is None:
         write_part(PAGE, "placement", placement_rows())
-    write_part(PAGE, "models", model_rows(runtimes))
+    write_part(PAGE, "models", model_rows(runtimes | runtimes_of_models(options.runtime)))
     if options.models:
         return
     names = list(target_cases.variants())[:: options.every]

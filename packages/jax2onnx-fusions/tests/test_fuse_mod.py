@@ -35,3 +35,15 @@ UNKNOWN_DIVISOR = """nought = Constant<value = int32 {0}>() r = Mod<fmod = 1>(x,
 def test_a_divisor_that_is_not_known_is_declined(declined):
     inputs = "int32[B,8] x, int32 n"
     assert declined(FuseMod(), UNKNOWN_DIVISOR, inputs, INTEGERS[1]) == ["the divisor is not a positive constant"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("Mod<fmod = 1>(x, n)", "Mul(x, n)"), ("fmod = 1", "fmod = 0"), ("Add(r, n)", "Sub(r, n)"), ("Add(r, n)", "Add(r, x)"),
+        ("Xor(l, k)", "Or(l, k)"), ("And(o, d)", "Or(o, d)"), ("Where(c, m, r)", "Where(c, m, x)"),
+    ],
+)  # fmt: skip
+def test_what_is_no_remainder_gives_no_reason(declined, change):
+    assert change[0] in UNKNOWN_DIVISOR
+    assert declined(FuseMod(), UNKNOWN_DIVISOR.replace(*change), "int32[B,8] x, int32 n", INTEGERS[1]) == []

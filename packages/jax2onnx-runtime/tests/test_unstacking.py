@@ -6,6 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.metadata import StatePair, read_states, write_states
+from jax2onnx_runtime.bundles.bundle import _unstacked as loadable_programs
+from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 from jax2onnx_runtime.unstacking import Stack, StackedStates, open_unstacked, unstacked
@@ -173,3 +175,15 @@ def test_stacks_of_stacks():
     expected[:, 1, 1] *= 2
     np.testing.assert_array_equal(apart.read("cache"), expected)
     assert apart.shape("cache") == cache.shape
+
+
+@pytest.mark.parametrize(
+    ("others", "is_unstacked"),
+    [((), True), (("split",), True), (("read as a whole",), False), (("split", "not stacked again"), False)],
+)
+def test_programs_of_a_bundle_agree_on_what_is_unstacked(others, is_unstacked):
+    bodies = STACKED | AS_IT_IS
+    programs = {name: program_of(model_of(bodies[name]), reference_runtime) for name in ("gathered", *others)}
+    loaded = loadable_programs(programs)
+    assert list(loaded) == list(programs)
+    assert [one.unstacked is not None for one in loaded.values()] == [is_unstacked] * len(programs)

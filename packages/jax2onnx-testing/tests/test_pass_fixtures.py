@@ -62,6 +62,42 @@ def test_a_wrong_rewriting_fails(fused, change):
         fused(_OfAbs(change), BODY)
 
 
+def _exp_of_abs(node: ir.Node, editor: GraphEditor) -> None:
+    """Right for what the test gives, without a look at what reads the node."""
+    editor.replace(node, editor.before(node).op("Max", node.inputs[0], editor.before(node).op("Neg", node.inputs[0])))
+
+
+@pytest.mark.parametrize(
+    "body", [BODY, "s = Abs(x) t = Neg(s) y = Exp(t)", "s = Abs(x) y = Add(s, s)", "s = Abs(x) y = Mul(s, x)"]
+)
+def test_a_right_rewriting_is_right_beside_all_operators(fused, body):
+    assert "Abs" not in fused(_OfAbs(_exp_of_abs), body)
+
+
+@pytest.mark.parametrize("body", ["s = Abs(x) y = Sigmoid(s)", "s = Abs(x) y = Max(s, s)", "s = Abs(x) y = Mul(s, s)"])
+def test_what_is_right_for_one_reader_alone_fails(fused, body):
+    """Twice the value and half of the result are right only for the very operator that is there."""
+
+    def assumed(node: ir.Node, editor: GraphEditor) -> None:
+        (reader,) = {use.node for use in node.outputs[0].uses()}
+        if reader.op_type not in body:
+            editor.replace(node, editor.before(node).op("Neg", node.inputs[0]))
+
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        fused(_OfAbs(assumed), body)
+
+
+def test_an_operator_of_another_domain_that_is_taken_for_the_standard_one_fails(fused):
+    class Forgetful(_OfAbs):
+        def rewrite_graph(self, editor: GraphEditor) -> None:
+            for node in list(editor.nodes()):
+                if node.op_type == "Abs":
+                    _exp_of_abs(node, editor)
+
+    with pytest.raises(AssertionError, match="Abs of another domain was taken for the standard one"):
+        fused(Forgetful(_exp_of_abs), "y = Abs(x)")
+
+
 @pytest.mark.parametrize(("tolerance", "fails"), [(1e-6, True), (1e-1, False)])
 def test_a_rewriting_that_rounds_is_compared_to_the_tolerance(fused, tolerance, fails):
     def rounded(node: ir.Node, editor: GraphEditor) -> None:

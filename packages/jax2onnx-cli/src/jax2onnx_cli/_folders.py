@@ -91,14 +91,18 @@ class Folder:
           BadInput: an option is none of this runtime, or there is no runtime.
           OptionError: no writer of that name is installed.
         """
+        from jax2onnx_runtime.folders import folder_writers
+
         options = {name: value for name, value in given.items() if value is not None and value != ()}
         flags = [f"--{name.replace('_', '-')}" for name in options]
         if runtime is None:
-            if flags:
-                raise BadInput(f"{flags[0]} is an option for the folder of a runtime: name the runtime with --for.")
+            if options:
+                owners = [
+                    name for name, one in folder_writers().writers.items()
+                    if next(iter(options)) in {option.name for option in one.options}
+                ]  # fmt: skip
+                raise BadInput(f"{flags[0]} is an option for the folder of a runtime: add --for {' or '.join(owners)}.")
             return None
-
-        from jax2onnx_runtime.folders import folder_writers
 
         writer = folder_writers().named(runtime, _SUPPLIERS)
         known = {option.name for option in writer.options}

@@ -113,7 +113,7 @@ def test_a_runtime_whose_package_is_missing_is_an_error_that_says_how_to_install
 
 
 def test_an_option_of_a_runtime_without_the_runtime_is_an_error(refused):
-    assert "name the runtime with --for" in refused(*DOUBLE, "--context-length", "8")
+    assert "add --for acme or few." in refused(*DOUBLE, "--context-length", "8")
 
 
 def test_variants_are_no_folder_for_a_runtime(refused):

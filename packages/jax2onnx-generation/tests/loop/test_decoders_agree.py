@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_generation import Generator
@@ -24,9 +25,7 @@ LOGITS = "i = Mod<fmod = 1>(sums, size) j = Cast<to = 7>(i) logits = OneHot(j, d
 SEEN = "cells = Unsqueeze(next, first) own = Where(visible, cells, zero) sums = ReduceSum<keepdims = 0>(own, last)"
 PLACES = """shape = Shape<start = 1>(next) width = Squeeze(shape) places = Range(none, width, one) marks = Unsqueeze(positions, last)
   visible = LessOrEqual(places, marks)"""
-COUNTED = (
-    "length = Shape<start = 1>(tokens) t = Squeeze(length) further = Range(none, t, one) at = Add(counter, further)"
-)
+COUNTED = "length = Shape<start = 1, end = 2>(tokens) t = Squeeze(length) further = Range(none, t, one) at = Add(counter, further)"
 #: The inputs, the further results, the nodes, and the axis along which the state grows.
 DECODERS: dict[str, tuple[str, str, str, int | None]] = {
     "grows": (
@@ -211,3 +210,85 @@ def test_an_empty_prompt_is_refused_where_nothing_was_written():
     generator = generator_of("grows")
     with pytest.raises(RuntimeInputError, match="Prompt 1 is empty"):
         generator.generate([[1], []])
+
+
+def fed(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of the tokens of the runs that follow."""
+    shapes: list[tuple[int, ...]] = []
+    run = generator.session.run
+
+    def noted(feeds: dict[str, np.ndarray]) -> object:
+        shapes.append(feeds["tokens"].shape)
+        return run(feeds)
+
+    monkeypatch.setattr(generator.session, "run", noted)
+    return shapes
+
+
+@pytest.mark.parametrize("name", [name for name in DECODERS if name != "has no state"])
+def test_a_token_is_fed_once(name, monkeypatch):
+    generator = generator_of(name)
+    shapes = fed(generator, monkeypatch)
+    parts = [(1, 1)] * 4 if name == "takes one token" else [(1, 4)]
+    generator.generate([1, 2, 3, 4], max_new_tokens=3)
+    assert shapes == [*parts, (1, 1), (1, 1)]
+    shapes.clear()
+    generator.generate([5], max_new_tokens=1)
+    assert sum(count for _, count in shapes) == 2, "the last token that was written, and the new one"
+    shapes.clear()
+    generator.rewind(2)
+    generator.generate([6], max_new_tokens=1)
+    assert sum(count for _, count in shapes) == (8 if name == "is a sum" else 1), "what is no cache is fed anew"
+
+
+@pytest.mark.parametrize(("chunk", "parts"), [(1, [1] * 5), (2, [2, 2, 1]), (4, [4, 1]), (5, [5]), (9, [5])])
+def test_a_long_prompt_is_fed_in_parts(chunk, parts, monkeypatch):
+    generator = generator_of("grows")
+    shapes = fed(generator, monkeypatch)
+    generator.generate([1, 2, 3, 4, 5], max_new_tokens=2, prefill_chunk=chunk)
+    assert shapes == [(1, part) for part in [*parts, 1]]
+
+
+def test_without_states_all_tokens_are_fed_in_one_run(monkeypatch):
+    generator = generator_of("has no state")
+    shapes = fed(generator, monkeypatch)
+    generator.generate([1, 2, 3], max_new_tokens=3, prefill_chunk=2)
+    assert shapes == [(1, 3), (1, 4), (1, 5)]
+
+
+def test_a_draft_saves_runs_of_the_model(monkeypatch):
+    generator = generator_of("grows")
+    shapes = fed(generator, monkeypatch)
+    generator.generate([1, 2], max_new_tokens=9, draft=generator_of("is a sum"), draft_tokens=3)
+    assert shapes == [(1, 2), (1, 4), (1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "is_repeated"),
+    [([0.0], 3, True), ([0.0, 0.0], 3, True), ([0.0, 1.0], 3, False), ([0.0, 1.0], 2, True)],
+)
+def test_first_states_are_repeated_where_they_are_equal(first, rows, is_repeated):
+    inputs, results, nodes, _ = DECODERS["is a sum"]
+    text = f'<ir_version: 10, opset_import: ["": 18]> main ({inputs}) => (float[B,T,{VOCABULARY}] logits, {results}) {{ {CONSTANTS} {nodes} {LOGITS} }}'
+    model = ir.from_onnx_text(text)
+    write_states(model, [StatePair("cache", "next")])
+    generator = Generator(program_of(model, reference_runtime).session(initial={"cache": np.array(first, np.float32)}))
+    prompts = [[n] for n in range(rows)]
+    if not is_repeated:
+        with pytest.raises(OptionError, match="has first values for 2 sequences that differ, but there are 3"):
+            generator.generate(prompts, max_new_tokens=1)
+        return
+    written = generator.generate(prompts, max_new_tokens=1).ids
+    assert written == [[(n + 1 + int(first[n % len(first)])) % VOCABULARY] for n in range(rows)]
+
+
+def test_a_model_of_a_fixed_number_of_sequences_writes_so_many_at_once(monkeypatch):
+    inputs, results, nodes, _ = DECODERS["is a sum"]
+    text = f'<ir_version: 10, opset_import: ["": 18]> main ({inputs}) => (float[B,T,{VOCABULARY}] logits, {results}) {{ {CONSTANTS} {nodes} {LOGITS} }}'
+    model = ir.from_onnx_text(text.replace("B", "2"))
+    write_states(model, [StatePair("cache", "next")])
+    generator = Generator(program_of(model, reference_runtime).session())
+    shapes = fed(generator, monkeypatch)
+    prompts = [[1, 2], [3, 4], [5, 6]]
+    assert generator.generate(prompts, max_new_tokens=2).ids == [continuation(prompt, 2) for prompt in prompts]
+    assert shapes == [(2, 2), (2, 1)] * 2

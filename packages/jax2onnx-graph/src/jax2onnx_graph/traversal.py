@@ -21,6 +21,7 @@ __all__ = [
     "place_of",
     "subgraphs",
     "too_deep",
+    "values_in",
     "walk",
 ]
 
@@ -70,7 +71,12 @@ def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
 
 def all_values(model: ir.Model) -> Iterator[ir.Value]:
     """The inputs, initializers and results of all nodes, of the main graph, the functions and every subgraph."""
-    for graph in all_graphs(model):
+    return values_in(all_graphs(model))
+
+
+def values_in(graphs: Iterable[ir.Graph]) -> Iterator[ir.Value]:
+    """The inputs, initializers and results of all nodes of some graphs, without those nested in them."""
+    for graph in graphs:
         yield from graph.inputs
         yield from graph.initializers.values()
         for node in graph:

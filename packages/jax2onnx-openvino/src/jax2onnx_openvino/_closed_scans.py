@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import copied
-from jax2onnx_graph.traversal import walk
+from jax2onnx_graph.traversal import values_in, walk
 
 __all__ = ["ClosedScansPass"]
 
@@ -76,17 +74,9 @@ def _body(node: ir.Node) -> ir.Graph:
 def _captured(node: ir.Node) -> list[ir.Value]:
     """The values of outer graphs, no constants, that the body of a node reads or gives."""
     body = _body(node)
-    own = set(_own_values(body))
+    own = set(values_in([body, *body.subgraphs()]))
     read = [value for inner in walk(body) for value in inner.inputs if value is not None]
     return [value for value in dict.fromkeys([*read, *body.outputs]) if value not in own and not _is_constant(value)]
-
-
-def _own_values(body: ir.Graph) -> Iterator[ir.Value]:
-    for graph in (body, *body.subgraphs()):
-        yield from graph.inputs
-        yield from graph.initializers.values()
-        for node in graph:
-            yield from node.outputs
 
 
 def _is_constant(value: ir.Value) -> bool:

@@ -37,15 +37,7 @@ class RefusalsPass(ir.passes.InPlacePass):
         """Apply the rules above; the model stays as it is."""
         problems = [*_of_interface(model), *_of_nodes(model)]
         if problems:
-            has_lines = any("source" in node.metadata_props for node in all_nodes(model))
-            hint = (
-                ""
-                if has_lines
-                else "\nWith to_onnx(..., provenance=True) lines of the source stand in place of the nodes' names."
-            )
-            raise ConversionError(
-                "OpenVINO computes no right results for this model:\n  " + "\n  ".join(problems) + hint
-            )
+            raise ConversionError("OpenVINO computes no right results for this model:\n  " + "\n  ".join(problems))
         return ir.passes.PassResult(model, modified=False)
 
 

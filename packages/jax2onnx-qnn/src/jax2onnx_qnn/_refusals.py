@@ -37,7 +37,7 @@ class RefusalsPass(ir.passes.InPlacePass):
             where = "; ".join(f"{symbol}, {place}" for symbol, place in sizes.items())
             fixed = ", ".join(f"{symbol!r}: 8" for symbol in sizes)
             raise ConversionError(
-                f"The NPU runs models of fixed sizes, and this one has symbols: {where}. Fix them by to_onnx(..., specialize={{{fixed}}})."
+                f"The NPU runs models of fixed sizes, and this one has symbols: {where}. Give them numbers: specialize={{{fixed}}}."
             )
         found = list(dict.fromkeys(_problems(model)))
         if found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import os
@@ -23,6 +24,7 @@ from jax2onnx_runtime.states import StatefulModel, StateType
 
 __all__ = [
     "Lock",
+    "SavedStates",
     "StateSizes",
     "States",
     "capacities",
@@ -64,7 +66,67 @@ class StateSizes:
         return StateSizes(chosen(self.sizes, labels), chosen(self.window, growing), chosen(self.limits, limited))
 
 
-class States(MutableMapping[str, Array]):
+class SavedStates(MutableMapping[str, Array], abc.ABC):
+    """States by the names of inputs, which are written to files and read from them.
+
+    Attributes:
+      holder: what has them, for messages.
+    """
+
+    holder = "model"
+    _lock: Lock
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"A {self.holder} has all of its states; set one instead, or reset the session.")
+
+    @abc.abstractmethod
+    def checked(self, name: str, array: Array) -> Array:
+        """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole.
+
+        Raises:
+          SaveError: nothing can be written there.
+        """
+        path = checked_path(path)
+        new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
+        try:
+            with self._lock:
+                write_arrays(new, self)
+            new.replace(path)
+        except OSError as error:
+            raise SaveError(
+                f"Cannot save the states to {path}: {error.strerror or error}. What was there is whole."
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                new.unlink()
+        return path
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read the states from a file that `save` has written.
+
+        Raises:
+          RuntimeInputError: the file holds other states, or of other types; those that are there stay.
+        """
+        try:
+            found = read_arrays(Path(path))
+        except UNREADABLE as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            raise RuntimeInputError(
+                f"{path} holds no states that a session has saved ({reason}). Give a file that state.save has written."
+            ) from error
+        if found.keys() != self.keys():
+            raise RuntimeInputError(
+                f"{path} holds the states {', '.join(found) or 'none'}, but those of the {self.holder} are {', '.join(self)}."
+            )
+        arrays = {name: self.checked(name, array) for name, array in found.items()}
+        with self._lock:
+            self.update(arrays)
+
+
+class States(SavedStates):
     """The states of a session by the names of the inputs; reading makes a copy, and so does writing.
 
     Attributes:
@@ -91,9 +153,6 @@ class States(MutableMapping[str, Array]):
             self.changes += 1
             self._loaded.write(name, _checked(self._states[name], array))
             self.cut(name)
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("A model has all of its states; set one instead, or reset the session.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._states)
@@ -142,47 +201,6 @@ class States(MutableMapping[str, Array]):
         axis, window = self._states[name].grows, self._windows.get(name)
         if axis is not None and window is not None and self._loaded.shape(name)[axis] > window:
             self._loaded.keep_last(name, axis, window)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the states to a file of NumPy's (`.npz`); a file that was there is replaced once the new one is whole.
-
-        Raises:
-          SaveError: nothing can be written there.
-        """
-        path = checked_path(path)
-        new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
-        try:
-            write_arrays(new, self)
-            new.replace(path)
-        except OSError as error:
-            raise SaveError(
-                f"Cannot save the states to {path}: {error.strerror or error}. What was there is whole."
-            ) from error
-        finally:
-            with contextlib.suppress(OSError):
-                new.unlink()
-        return path
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Read the states from a file that `save` has written.
-
-        Raises:
-          RuntimeInputError: the file holds other states, or of other types; those of the session stay.
-        """
-        try:
-            found = read_arrays(Path(path))
-        except UNREADABLE as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-            raise RuntimeInputError(
-                f"{path} holds no states that a session has saved ({reason}). Give a file that state.save has written."
-            ) from error
-        if found.keys() != self._states.keys():
-            raise RuntimeInputError(
-                f"{path} holds the states {', '.join(found) or 'none'}, but those of the model are {', '.join(self._states)}."
-            )
-        arrays = {name: self.checked(name, array) for name, array in found.items()}
-        with self._lock:
-            self.update(arrays)
 
     def checked(self, name: str, array: Array) -> Array:
         """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""

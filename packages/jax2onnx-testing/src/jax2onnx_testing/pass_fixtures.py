@@ -6,7 +6,8 @@ A `conftest.py` that imports them, `from jax2onnx_testing.pass_fixtures import d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,20 @@ from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.targets import Property, Target
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops._op_list import load_op
 from onnx_ir.passes.common import RemoveUnusedNodesPass, ShapeInferencePass
 
 __all__ = ["LimitedTarget", "Rewrite", "declined", "expression", "fused", "limited", "node_lines", "rewrite"]
 
 Rewrite = Callable[..., list[str]]
+
+#: Operators → others on the same operands.
+_ALIKE: Sequence[Mapping[str, str]] = [
+    {"Add": "Sub", "Sub": "Add", "Mul": "Add", "Div": "Mul", "Max": "Min", "Min": "Max"},
+    {"Sigmoid": "Tanh", "Tanh": "Erf", "Erf": "Tanh", "Relu": "Neg", "Neg": "Abs", "Exp": "Sigmoid"},
+    {"ReduceSum": "ReduceMean", "ReduceMean": "ReduceSum", "ReduceMax": "ReduceMin"},
+]
 
 #: Symbolic dimensions are 3, except these.
 _SIZES = {"T": 5}
@@ -75,6 +85,7 @@ def rewrite() -> Rewrite:
     """`rewrite(pass_, text)`: the outputs of the rewritten model as expressions.
 
     The model computes what it did before on random inputs, passes the checker, keeps the names and types of its outputs, and has no unnamed value.
+    An operator of another domain, which has the name of one of its operators, stays.
     """
 
     def run(pass_: ir.passes.InPlacePass, text: str, *, infer: bool = True, tolerance: float = 1e-6) -> list[str]:
@@ -136,6 +147,8 @@ def _parsed(text: str, *, infer: bool) -> ir.Model:
 
 
 def _rewritten(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> ir.Model:
+    _check_other_domain(pass_, text, infer=infer, tolerance=tolerance)
+    _check_look_alike(pass_, text, infer=infer, tolerance=tolerance)
     model = _parsed(text, infer=infer)
     before = ir.to_proto(model)
     result = pass_(model)
@@ -148,6 +161,51 @@ def _rewritten(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, toleranc
     assert len(names) == len(set(names))
     _compare(before, after, tolerance)
     return model
+
+
+def _check_other_domain(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> None:
+    """One of the nodes, another one for each text, stays as it is where its domain is not the standard one, as do the results."""
+    model = _parsed(text, infer=infer)
+    nodes = [node for node in model.graph if node.op_type != "Constant"] or list(model.graph)
+    node = nodes[zlib.crc32(text.encode()) % len(nodes)]
+    node.domain, model.opset_imports["other"] = "other", 1
+    before = ir.to_proto(model)
+    operation = node.op_type, list(node.attributes.values())
+    pass_(model)
+    assert node.graph is model.graph, f"{node.op_type} of another domain was taken for the standard one"
+    assert (node.op_type, list(node.attributes.values())) == operation
+    RemoveUnusedNodesPass()(model)
+    _compare(before, ir.to_proto(model), tolerance, [_shifted(node.op_type)])
+
+
+def _check_look_alike(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> None:
+    """One of the nodes, another one for each text, is another operator on the same operands: the pass keeps the results."""
+    model = _parsed(text, infer=infer)
+    found = [(node, alike[node.op_type]) for node in model.graph for alike in _ALIKE if node.op_type in alike]
+    if not found:
+        return
+    node, other = found[zlib.crc32(text.encode()) % len(found)]
+    node.op_type = other
+    if any(value.dtype is not None and not value.dtype.is_floating_point() for value in node.inputs if value):
+        return
+    before = ir.to_proto(model)
+    pass_(model)
+    RemoveUnusedNodesPass()(model)
+    _compare(before, ir.to_proto(model), tolerance)
+
+
+def _shifted(op_type: str) -> type[OpRun]:
+    """The operator of the domain "other" that adds 1 to the floats which the standard one gives, and negates its booleans."""
+
+    def run(self: OpRun, *operands: object, **attributes: object) -> tuple[object, ...]:
+        results = map(np.asarray, standard._run(self, *operands, **attributes))  # noqa: SLF001  (a class of it is made here)
+        return tuple(
+            ~each if each.dtype == bool else each if each.dtype.kind in "iu" else (each + 1).astype(each.dtype)
+            for each in results
+        )
+
+    standard = load_op("", op_type, None)
+    return type(op_type, (standard,), {"op_domain": "other", "_run": run})
 
 
 def node_lines(pass_: ir.passes.InPlacePass, body: str, *, opset: int = 23) -> str:
@@ -183,10 +241,12 @@ def expression(value: ir.Value | None) -> str:
     return f"{node.op_type}{f'{{{attributes}}}' if attributes else ''}{bodies}({operands}){index}"
 
 
-def _compare(before: onnx.ModelProto, after: onnx.ModelProto, tolerance: float) -> None:
+def _compare(
+    before: onnx.ModelProto, after: onnx.ModelProto, tolerance: float, operators: Sequence[type[OpRun]] = ()
+) -> None:
     inputs = {value.name: _random(value.type.tensor_type) for value in before.graph.input}
-    expected = ReferenceEvaluator(before).run(None, inputs)
-    for want, got in zip(expected, ReferenceEvaluator(after).run(None, inputs), strict=True):
+    expected = ReferenceEvaluator(before, new_ops=list(operators)).run(None, inputs)
+    for want, got in zip(expected, ReferenceEvaluator(after, new_ops=list(operators)).run(None, inputs), strict=True):
         assert want.shape == got.shape
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 

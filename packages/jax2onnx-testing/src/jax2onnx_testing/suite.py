@@ -7,6 +7,7 @@ operation that they declare must be covered by a case.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import zlib
@@ -179,18 +180,26 @@ def run_test(test: Variant | Transformed | BrokenPlugin, *, quick: bool = False)
     if isinstance(test, BrokenPlugin):
         raise test.error
     if isinstance(test, Variant):
-        if test.skip_reason is not None:
-            pytest.skip(test.skip_reason)
-        try:
+        _skip(test)
+        with _outcomes():
             check_variant(test, twice=not quick or zlib.crc32(test.id.encode()) % _EVERY_EXPORT == 0)
-        except KnownLimitationError as error:
-            pytest.xfail(str(error))
         return
-    reason = Variant(test.found, "f32", symbolic=False, target=test.target).skip_reason
-    if reason is not None:
-        pytest.skip(reason)
-    try:
+    _skip(Variant(test.found, "f32", symbolic=False, target=test.target))
+    with _outcomes():
         check_transformed(test)
+
+
+def _skip(variant: Variant) -> None:
+    """Skip a test of a variant that is to be skipped."""
+    if variant.skip_reason is not None:
+        pytest.skip(variant.skip_reason)
+
+
+@contextlib.contextmanager
+def _outcomes() -> Iterator[None]:
+    """Inside, what a check cannot be made of is skipped, and known limitations are expected failures."""
+    try:
+        yield
     except NotApplicableError as error:
         pytest.skip(str(error))
     except KnownLimitationError as error:
@@ -209,12 +218,9 @@ def test_under_transformation(transformed: Transformed) -> None:
 
 def test_where_rules_decline(declining: Variant) -> None:
     """Rules that decline after they have emitted leave nothing behind, and what takes their place is right."""
-    if declining.skip_reason is not None:
-        pytest.skip(declining.skip_reason)
-    try:
+    _skip(declining)
+    with _outcomes():
         check_declining(declining)
-    except KnownLimitationError as error:
-        pytest.xfail(str(error))
 
 
 def test_every_operation_is_covered(distribution: str) -> None:
@@ -225,48 +231,32 @@ def test_every_operation_is_covered(distribution: str) -> None:
 
 def test_a_composite_is_reached(composite: CompositeSpec) -> None:
     """However a program holds the function of a composite, its calls are seen."""
-    try:
+    with _outcomes():
         check_reached(composite)
-    except NotApplicableError as error:
-        pytest.skip(str(error))
 
 
 def test_a_composite_claims_what_is_unchanged(composite: CompositeSpec) -> None:
     """Calls of plain subclasses are claimed; those of changed classes and objects are not."""
-    try:
+    with _outcomes():
         check_claim(composite)
-    except NotApplicableError as error:
-        pytest.skip(str(error))
 
 
 def test_where_functions_are_patched(patched: tuple[CompositeCase, int | None]) -> None:
     """A case equals JAX while a function that its composite's function uses has another result."""
-    try:
+    with _outcomes():
         check_patched(*patched)
-    except NotApplicableError as error:
-        pytest.skip(str(error))
-    except KnownLimitationError as error:
-        pytest.xfail(str(error))
 
 
 def test_with_changed_objects(changed: tuple[CompositeCase, int | None]) -> None:
     """A case equals JAX with each change of an object that its composite is written for."""
-    try:
+    with _outcomes():
         check_changed(*changed)
-    except NotApplicableError as error:
-        pytest.skip(str(error))
-    except KnownLimitationError as error:
-        pytest.xfail(str(error))
 
 
 def test_with_adversarial_numbers(adversarial: AdversarialCase) -> None:
     """A case of a composite equals JAX with NaN, infinities, zeros, large and small numbers, at sizes 0, 1 and more."""
-    try:
+    with _outcomes():
         check_adversarial(adversarial)
-    except NotApplicableError as error:
-        pytest.skip(str(error))
-    except KnownLimitationError as error:
-        pytest.xfail(str(error))
 
 
 def test_every_case_has_its_own_name(distribution: str) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "Normalised",
-    "biased",
-    "normalised",
-    "put_normalisation",
-    "scale_and_root",
-    "scaled",
-    "unscaled",
-    "with_other_epsilon",
-]
+__all__ = ["NormalisationPass", "Normalised"]
 
+import abc
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -22,7 +15,7 @@ from jax2onnx_graph.build.attributes import Attribute, attribute_values
 from jax2onnx_graph.facts.dtypes import is_exact_attribute
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
-from jax2onnx_graph.rewrite.pass_base import Declined
+from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, other_operand, scalar
 
 from jax2onnx_fusions._reasons import no_operator
@@ -48,7 +41,70 @@ class Normalised:
     attributes: Mapping[str, Attribute]
 
 
-def normalised(
+class NormalisationPass(NodePass[Normalised]):
+    """Formulas that divide a tensor by the root of the spread of its rows, become `op_type`."""
+
+    op_type: ClassVar[str]
+    phase = Phase.FUSE
+
+    @abc.abstractmethod
+    def rows_of(self, dividend: ir.Value) -> RowStatistics | None:
+        """The rows of the tensor that is normalised where this value is divided; None where it is none of the formula."""
+
+    @abc.abstractmethod
+    def is_spread(self, rows: RowStatistics, value: ir.Value | None) -> bool:
+        """Whether a value is the variance, or the mean square, of rows."""
+
+    def is_told(self, dividend: ir.Value) -> bool:
+        """Whether a reason is told where a quotient of this value lacks nothing but epsilon."""
+        return True
+
+    def match(self, node: ir.Node, editor: GraphEditor) -> Normalised | Declined | None:
+        if node.op_type == "Add":
+            return _biased(node, self.op_type)
+        if (found := self._read(node)) is not None:
+            return _normalised(node, self.op_type, *found, editor)
+        return _scaled(node, self.op_type) if node.op_type == "Mul" else self._nearly_read(node)
+
+    def rewrite(self, node: ir.Node, match: Normalised, editor: GraphEditor) -> None:
+        _put_normalisation(editor, node, self.op_type, match)
+
+    def _read(self, node: ir.Node) -> tuple[ir.Value, ir.Value | None, float] | None:
+        """(x, scale, epsilon) where the product or quotient `node` is the normalisation of x."""
+        for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
+            for dividend, before in _unscaled(operand):
+                rows = self.rows_of(dividend)
+                if rows is None:
+                    continue
+                scale, shifted = _scale_and_root(rows, node, other_operand(node, operand))
+                spread, epsilon = rows.plus_number(shifted)
+                if self.is_spread(rows, spread) and (scale is None or before is None):
+                    return rows.x, scale or before, epsilon
+        return None
+
+    def _nearly_read(self, quotient: ir.Node) -> Declined | None:
+        """The reason why a quotient that has all of a normalisation but its epsilon is none."""
+        for dividend, _ in _unscaled(quotient.inputs[0]):
+            rows = self.rows_of(dividend) if self.is_told(dividend) else None
+            declined = None if rows is None else self._with_other_epsilon(quotient, rows)
+            if declined is not None:
+                return declined
+        return None
+
+    def _with_other_epsilon(self, node: ir.Node, rows: RowStatistics) -> Declined | None:
+        """The reason why a quotient is no normalisation, if its divisor is the root of the spread of rows but for its epsilon."""
+        divisor = node.inputs[1] if node.op_type == "Div" else None
+        before, epsilon = rows.plus_number(divisor)
+        if before is not None and self.is_spread(rows, rows.root(before)):
+            return Declined(
+                f"epsilon, {epsilon:g}, is added behind the square root, and the operator adds it under the root", node
+            )
+        if divisor is not None and self.is_spread(rows, rows.root(divisor)):
+            return Declined("no epsilon is added under the square root", node)
+        return None
+
+
+def _normalised(
     node: ir.Node, op_type: str, x: ir.Value, scale: ir.Value | None, epsilon: float, editor: GraphEditor
 ) -> Normalised | Declined:
     """The formula that ends at `node` as the operator `op_type`, where that means the same.
@@ -72,28 +128,7 @@ def normalised(
     return Normalised(x, scale, None, {"axis": -1, "epsilon": epsilon})
 
 
-def with_other_epsilon(
-    node: ir.Node, rows: RowStatistics, is_spread: Callable[[ir.Value | None], bool]
-) -> Declined | None:
-    """The reason why a quotient is no normalisation whose divisor is the root of the spread of rows, but for its epsilon.
-
-    Args:
-      node: the quotient.
-      rows: the rows that the spread is of.
-      is_spread: whether a value is it, the variance or the mean square.
-    """
-    divisor = node.inputs[1] if node.op_type == "Div" else None
-    before, epsilon = rows.plus_number(divisor)
-    if before is not None and is_spread(rows.root(before)):
-        return Declined(
-            f"epsilon, {epsilon:g}, is added behind the square root, and the operator adds it under the root", node
-        )
-    if divisor is not None and is_spread(rows.root(divisor)):
-        return Declined("no epsilon is added under the square root", node)
-    return None
-
-
-def scaled(node: ir.Node, op_type: str) -> Normalised | None:
+def _scaled(node: ir.Node, op_type: str) -> Normalised | None:
     """A `Mul` of a constant or computed scale [C] with a normalisation whose scale is 1, as one normalisation."""
     before, factor = _normalisation_before(node, op_type)
     if before is None or before.inputs[0] is None or len(before.inputs) != 2 or scalar(before.inputs[1]) != 1:
@@ -102,7 +137,7 @@ def scaled(node: ir.Node, op_type: str) -> Normalised | None:
     return Normalised(x, factor, None, attribute_values(before)) if _can_be_vector(factor, x) else None
 
 
-def biased(node: ir.Node, op_type: str) -> Normalised | None:
+def _biased(node: ir.Node, op_type: str) -> Normalised | None:
     """An `Add` of a bias [C] to a normalisation that has none, as one normalisation."""
     before, summand = _normalisation_before(node, op_type)
     if before is None or len(before.inputs) != 2:
@@ -113,7 +148,7 @@ def biased(node: ir.Node, op_type: str) -> Normalised | None:
     return Normalised(x, scale, summand, attribute_values(before)) if _can_be_vector(summand, x) else None
 
 
-def put_normalisation(editor: GraphEditor, node: ir.Node, op_type: str, found: Normalised) -> None:
+def _put_normalisation(editor: GraphEditor, node: ir.Node, op_type: str, found: Normalised) -> None:
     """Put the normalisation `op_type` in the place of `node`."""
     scale, dtype = found.scale, found.x.dtype
     if scale is None:
@@ -126,7 +161,7 @@ def put_normalisation(editor: GraphEditor, node: ir.Node, op_type: str, found: N
     editor.put(node, op_type, operands, found.attributes)
 
 
-def scale_and_root(
+def _scale_and_root(
     rows: RowStatistics, node: ir.Node, factor: ir.Value | None
 ) -> tuple[ir.Value | None, ir.Value | None]:
     """(scale, v) where the `factor` of `node` normalises by sqrt(v).
@@ -147,7 +182,7 @@ def scale_and_root(
     return None, None
 
 
-def unscaled(value: ir.Value | None) -> Iterator[tuple[ir.Value, ir.Value | None]]:
+def _unscaled(value: ir.Value | None) -> Iterator[tuple[ir.Value, ir.Value | None]]:
     """(x, scale) for every way to read `value` as x, or as the product, read once, of x [*batch, C] and a scale [C]."""
     if value is None:
         return

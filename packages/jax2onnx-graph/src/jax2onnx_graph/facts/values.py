@@ -34,7 +34,7 @@ def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     producer = value.producer()
     if producer is None:
         return value.const_value
-    attribute = producer.attributes.get("value") if producer.op_type == "Constant" else None
+    attribute = producer.attributes.get("value") if producer.op_type == "Constant" and not producer.domain else None
     return None if attribute is None else attribute.as_tensor()
 
 

@@ -252,6 +252,23 @@ def test_a_softmax_along_the_last_axis_stays_there_if_that_is_faster(rewrite):
     assert rewrite(FoldTransposes(), HEAD + text) == ["Softmax{1}(x)"]
 
 
+@pytest.mark.parametrize(
+    ("body", "transposes"),
+    [
+        ("s = Add(x, w) t = Transpose<{NHWC}>(z) u = Add(s, t) y = Transpose<{NCHW}>(u)", 2),
+        ("t = Transpose<{NHWC}>(z) u = Add(x, t) y = Transpose<{NCHW}>(u)", 1),
+        ("s = Transpose<{NHWC}>(z) t = Transpose<{NHWC}>(v) r = Add(x, s) u = Add(r, t) y = Transpose<{NCHW}>(u)", 1),
+        ("s = Add(x, w) u = Add(s, x) y = Transpose<{NCHW}>(u)", 1),
+    ],
+)
+def test_no_more_is_transposed_than_before(rewrite, body, transposes):
+    text = (
+        f"g (float[2,4,4,4] x, float[2,4,4,4] w, float[2,4,4,4] z, float[2,4,4,4] v) => (float[2,4,4,4] y) {{ {body} }}"
+    )
+    [expression] = rewrite(FoldTransposes(), HEAD + text.replace("{NHWC}", NHWC).replace("{NCHW}", NCHW))
+    assert expression.count("Transpose") == transposes
+
+
 def test_a_region_read_outside_gets_one_transpose(rewrite):
     text = f"""g (float[N,3,4,5] x, float[3,3] w) => (float[N,3,4,5] y, float[N,4,5,3] r, float[N,4,5,3] z) {{
       a = Transpose<{NHWC}>(x)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Protocol
 
-from jax2onnx_core import Dim, Value
+import numpy as np
+from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jax_types import Atom, Equation, Var
 from jax2onnx_core.jaxprs import Dims, is_static
-from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.weights.absent import AbsentTensor
 
 from jax2onnx_lax._called import called_equations, called_jaxpr
 from jax2onnx_lax.integers._domain import is_one
@@ -33,24 +34,21 @@ __all__ = ["CellBody", "Model", "ScannedTensor"]
 _FAR = 32
 
 
-class Model(Protocol):
-    """What is known of the values of the model outside the scan."""
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """The values of the model outside the scan; absent weights are others of their type, unless their `arrays` are given."""
 
-    def constant(self, array: object) -> Value:
-        """The value of an array that a jaxpr holds."""
-        ...
+    ctx: Context
+    arrays: Mapping[Value, Array]
 
     def known(self, value: Value) -> Array | None:
         """The array of a constant; None for other values."""
-        ...
-
-    def dims(self, value: Value) -> Dims:
-        """The dimensions of a value."""
-        ...
-
-    def definition(self, value: Value) -> Definition | None:
-        """The equation that a value is a result of."""
-        ...
+        if value in self.arrays:
+            return self.arrays[value]
+        tensor = constant_tensor(value)
+        if not isinstance(tensor, AbsentTensor):
+            return self.ctx.known(value)
+        return np.random.default_rng(0).normal(size=tensor.shape.numpy()).astype(self.ctx.dtype(value))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +99,7 @@ class CellBody:
         self.inputs: dict[Hashable, ScannedTensor] = {}
         self._leaves: dict[Hashable, Leaf] = {}
         self._reader = self._formula_reader(dict(zip(names, sizes, strict=True)))
-        self._read: dict[Var, Reading] = {v: self._outside(model.constant(x)) for v, x in steps.constants.items()}
+        self._read: dict[Var, Reading] = {v: self._outside(model.ctx.weight(x)) for v, x in steps.constants.items()}
         self._read.update((v, self._outside(value)) for v, value in zip(steps.consts, consts, strict=True))
         self._read.update((v, self.row(index)) for index, v in enumerate(steps.carry))
         self._read.update((v, self._scanned(v, value)) for v, value in zip(steps.rows, xs, strict=True))
@@ -109,7 +107,7 @@ class CellBody:
         self.after = [found(self.reading(v)) for v in steps.new_carry]
 
     def _formula_reader(self, sizes: Mapping[str, Dim]) -> FormulaReader:
-        return FormulaReader(sizes, lambda array: self._outside(self._model.constant(array)))
+        return FormulaReader(sizes, lambda array: self._outside(self._model.ctx.weight(array)))
 
     def row(self, index: int) -> Formula:
         """A state at the start of a step, as a formula."""
@@ -183,10 +181,10 @@ class CellBody:
         try:
             best = self._product_of(whole)
             if best is None:
-                dims = self._model.dims(whole)
+                dims = self._model.ctx.known_dims(whole)
                 return self._row(self._leaf(whole, range(len(dims)), dims, row))
             formula, value, perm = best
-            self._leaf(value, perm, self._model.dims(value), row)
+            self._leaf(value, perm, self._model.ctx.known_dims(value), row)
         except UnsuitableError as reason:
             return reason
         return formula
@@ -195,7 +193,7 @@ class CellBody:
         """The row of `whole` as a formula of a tensor that it is a product of, and the permutation of that."""
         best: tuple[Formula, Value, tuple[int, ...]] | None = None
         for value in _multiplied(self._model, whole):
-            for axis in range(len(self._model.dims(value))):
+            for axis in range(len(self._model.ctx.known_dims(value))):
                 try:
                     formula, perm = self._product(whole, value, axis)
                 except UnsuitableError:
@@ -207,7 +205,7 @@ class CellBody:
 
     def _product(self, whole: Value, value: Value, axis: int) -> tuple[Formula, tuple[int, ...]]:
         """The row of `whole` as a formula of `value`, whose features are along `axis`, and the permutation of that."""
-        dims = self._model.dims(value)
+        dims = self._model.ctx.known_dims(value)
         names = [str(i) for i in range(len(dims))]
         batch = tuple((name,) if i != axis and not is_one(dims[i]) else () for i, name in enumerate(names))
         leaf = self._leaves.setdefault((value, axis), Leaf((value, axis), _width(dims[axis])))
@@ -241,7 +239,7 @@ class _Outside:
     def formula(self, value: Value, depth: int = 0) -> Formula:
         """The formula of a value."""
         if value not in self._given:
-            made = self._model.definition(value)
+            made = self._model.ctx.definition(value)
             if made is None or made.equation is None or self._model.known(value) is not None:
                 return self._constant(value)
             if depth > _FAR:
@@ -260,7 +258,7 @@ def _multiplied(model: Model, whole: Value) -> Iterator[Value]:
     while True:
         if is_multiplied:
             yield value
-        made = model.definition(value)
+        made = model.ctx.definition(value)
         if made is None or made.equation is None:
             return
         name = made.equation.primitive.name

@@ -14,7 +14,6 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Value
 from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static, open_jaxpr
-from jax2onnx_core.lowering.definitions import Definition
 from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.final_names import common_name
@@ -24,7 +23,7 @@ from jax2onnx_graph.rewrite.patterns import scalar
 from jax2onnx_graph.weights.absent import AbsentTensor
 
 from jax2onnx_lax._called import called_equations
-from jax2onnx_lax.recurrence._cell_bodies import CellBody, ScannedTensor
+from jax2onnx_lax.recurrence._cell_bodies import CellBody, Model, ScannedTensor
 from jax2onnx_lax.recurrence._cells import Cell, cells
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._sequential import Loop
@@ -111,31 +110,6 @@ def _names(equations: Sequence[Equation]) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Model:
-    """The values of the model; absent weights are others of their type, unless their `arrays` are given."""
-
-    ctx: Context
-    arrays: Mapping[Value, Array]
-
-    def constant(self, array: object) -> Value:
-        return self.ctx.weight(array)
-
-    def known(self, value: Value) -> Array | None:
-        if value in self.arrays:
-            return self.arrays[value]
-        tensor = constant_tensor(value)
-        if not isinstance(tensor, AbsentTensor):
-            return self.ctx.known(value)
-        return np.random.default_rng(0).normal(size=tensor.shape.numpy()).astype(self.ctx.dtype(value))
-
-    def dims(self, value: Value) -> Dims:
-        return self.ctx.known_dims(value)
-
-    def definition(self, value: Value) -> Definition | None:
-        return self.ctx.definition(value)
-
-
-@dataclasses.dataclass(frozen=True)
 class _Collected:
     """How the stacked results of a scan follow from the hidden state.
 
@@ -195,7 +169,7 @@ class _CellScan:
             raise UnsuitableError("it has more states than an LSTM")
         if len(types) != 1 or not all(jnp.issubdtype(dtype, np.floating) for dtype in types):
             raise UnsuitableError("its states are not of one floating-point type")
-        body = CellBody(_Model(self.ctx, arrays), self.steps, self.consts, self.xs)
+        body = CellBody(Model(self.ctx, arrays), self.steps, self.consts, self.xs)
         found = list(cells(body))
         if not found:
             raise UnsuitableError("its step is not that of an LSTM, GRU or RNN")

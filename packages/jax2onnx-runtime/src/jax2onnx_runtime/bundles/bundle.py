@@ -21,7 +21,7 @@ from jax2onnx_graph.saving.serialization import large_tensors
 from jax2onnx_graph.saving.writing import save_sharing_weights
 
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays
-from jax2onnx_runtime.bundles.links import Link, check_common_states, read_links
+from jax2onnx_runtime.bundles.links import Link, check_common_states, read_links, written_links
 from jax2onnx_runtime.bundles.session import BundleSession, Loadable
 from jax2onnx_runtime.manifest import ARRAYS, MANIFEST, described, files_of, interface_of, made, target_of
 from jax2onnx_runtime.program import Program, unpickled
@@ -114,13 +114,7 @@ class Bundle(Mapping[str, Program]):
                 dataclasses.replace(model, arrays=shared), program.interface, program.runtime, program.target, program.steps,
                 program.measurements, program.pickled_reporter,
             )  # fmt: skip
-        return _unpickled, (packed, self._given_links())
-
-    def _given_links(self) -> dict[str, list[str]]:
-        links: dict[str, list[str]] = {}
-        for link in self.links:
-            links.setdefault(f"{link.source}.{link.output}", []).append(f"{link.target}.{link.input}")
-        return links
+        return _unpickled, (packed, written_links(self.links))
 
     @property
     def nbytes(self) -> int:
@@ -243,7 +237,7 @@ class Bundle(Mapping[str, Program]):
             except Jax2OnnxError as error:
                 raise type(error)(f"The program {name!r}: {error}") from error
         _share(program.model for name, program in found.items() if name in chosen)
-        return Bundle(found, links=self._given_links())
+        return Bundle(found, links=written_links(self.links))
 
 
 def _unstacked(programs: Mapping[str, Program]) -> dict[str, Loadable]:
@@ -285,10 +279,7 @@ def load_bundle(folder: str | os.PathLike[str], *, runtime: Runtime | None = Non
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReadError(f"Cannot read a bundle from {folder}: {type(error).__name__}: {error}.") from error
     _check_data_files(folder, programs)
-    given: dict[str, list[str]] = {}
-    for link in links:
-        given.setdefault(f"{link.source}.{link.output}", []).append(f"{link.target}.{link.input}")
-    return Bundle(programs, links=given)
+    return Bundle(programs, links=written_links(links))
 
 
 def _read_program(folder: Path, name: str, entry: Mapping[str, object], runtime: Runtime) -> Program:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
@@ -16,7 +16,7 @@ from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.sizes import Sizes
 
-__all__ = ["Link", "LinkedSteps", "check_common_states", "read_by", "read_links"]
+__all__ = ["Link", "LinkedSteps", "check_common_states", "read_by", "read_links", "written_links"]
 
 _FORM = "links map outputs to inputs of other programs, {'encode.memory': 'decode.memory'}"
 
@@ -63,6 +63,14 @@ def read_links(given: object, programs: Mapping[str, Program]) -> list[Link]:
     if twice := next((f"{program}.{name}" for program, name in targets if targets.count((program, name)) > 1), None):
         raise OptionError(f"links: the input {twice!r} is linked to several outputs; it can be one.")
     return links
+
+
+def written_links(links: Iterable[Link]) -> dict[str, list[str]]:
+    """The links as the user gives them: "program.output" → "program.input" of all that take it."""
+    found: dict[str, list[str]] = {}
+    for link in links:
+        found.setdefault(f"{link.source}.{link.output}", []).append(f"{link.target}.{link.input}")
+    return found
 
 
 def _place(text: object, values: Mapping[str, Mapping[str, ir.Value]], what: str) -> tuple[str, str]:

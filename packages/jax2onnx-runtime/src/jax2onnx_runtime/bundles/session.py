@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import read_states
-from jax2onnx_graph.saving.files import checked_path
 
 from jax2onnx_runtime.adapters.program_adapters import AdapterInputs
-from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, write_arrays
 from jax2onnx_runtime.bundles.links import Link, LinkedSteps, read_by
 from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.session import ModelSession, open_session
-from jax2onnx_runtime.state_values import Lock, StateSizes
+from jax2onnx_runtime.state_values import Lock, SavedStates, StateSizes
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 from jax2onnx_runtime.unstacking import StackedStates, Unstacked
 
@@ -53,8 +49,10 @@ class Loadable:
         return self.program.runtime.installed().open(self.file or self.model, read_states(self.model), options, beside)
 
 
-class BundleStates(MutableMapping[str, Array]):
+class BundleStates(SavedStates):
     """The states of all programs by the names of the inputs; what several programs have by one name is one state."""
+
+    holder = "bundle"
 
     def __init__(self, sessions: Mapping[str, ModelSession], lock: Lock) -> None:
         self._lock = lock
@@ -65,9 +63,6 @@ class BundleStates(MutableMapping[str, Array]):
 
     def __setitem__(self, name: str, array: Array) -> None:
         self._owner(name).state[name] = array
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("A bundle has all of its states; set one instead, or reset the session.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._owners)
@@ -80,36 +75,9 @@ class BundleStates(MutableMapping[str, Array]):
             raise KeyError(f"There is no state {name!r}; the states are {', '.join(self._owners) or 'none'}.")
         return self._owners[name]
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the states to a file of NumPy's (`.npz`), whole or not at all. Raises SaveError."""
-        path = checked_path(path)
-        new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
-        try:
-            with self._lock:
-                write_arrays(new, self)
-            new.replace(path)
-        except OSError as error:
-            raise SaveError(f"Cannot save the states to {path}: {error.strerror or error}.") from error
-        finally:
-            with contextlib.suppress(OSError):
-                new.unlink()
-        return path
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Read the states from a file that `save` has written. Raises RuntimeInputError for one that holds others."""
-        try:
-            found = read_arrays(Path(path))
-        except UNREADABLE as error:
-            raise RuntimeInputError(
-                f"{path} holds no states that a session has saved ({type(error).__name__})."
-            ) from error
-        if found.keys() != self._owners.keys():
-            raise RuntimeInputError(
-                f"{path} holds the states {', '.join(found) or 'none'}, but those of the bundle are {', '.join(self)}."
-            )
-        arrays = {name: self._owners[name].state.checked(name, array) for name, array in found.items()}
-        with self._lock:
-            self.update(arrays)
+    def checked(self, name: str, array: Array) -> Array:
+        """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""
+        return self._owners[name].state.checked(name, array)
 
 
 class BundleSession(Mapping[str, ModelSession]):
