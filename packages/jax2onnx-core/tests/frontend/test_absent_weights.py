@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -171,3 +172,31 @@ def test_sharded_arrays_are_gathered_when_they_are_written(tmp_path: Path) -> No
     mesh = jax.make_mesh((len(jax.devices()),), ("x",))
     weight = jax.device_put(jnp.arange(64.0).reshape(16, 4), jax.NamedSharding(mesh, jax.P("x")))
     to_onnx(lambda x: x @ weight, [("B", 16)]).verify()
+
+
+class Exported:
+    """A model that keeps what was made of it."""
+
+    def __init__(self) -> None:
+        self.weight = np.ones((4, 2), np.float32)
+        self.kept: list[object] = []
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x @ self.weight
+
+
+KEPT: dict[str, object] = {}
+
+
+def kept_elsewhere(x: jax.Array) -> jax.Array:
+    return x + 1 if KEPT else x + 1.0
+
+
+@pytest.mark.parametrize("keeps", [lambda program: program, lambda program: program.session()])
+def test_a_program_that_is_kept_is_no_part_of_a_model(keeps: Callable[[OnnxProgram], object]) -> None:
+    model = Exported()
+    program = to_onnx(model, [("B", 4)])
+    model.kept.append(keeps(program))
+    KEPT["program"] = keeps(program)
+    assert to_onnx(model, [("B", 4)]).model_proto == program.model_proto
+    np.testing.assert_array_equal(to_onnx(kept_elsewhere, [("B",)])(np.zeros(3, np.float32)), np.ones(3))

@@ -87,8 +87,9 @@ class ModelSearch:
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
         self._adapters = imported_adapters(adapters)
-        # Functions of these libraries close over what the user gave them, but their globals hold no models.
-        self._libraries = {"jax", "jaxlib", "numpy", *(re.split("[.:]", a.claimed, maxsplit=1)[0] for a in adapters)}
+        # Functions of these libraries close over what the user gave them, but their globals hold no models. A program is none.
+        self._libraries = {"jax", "jaxlib", "numpy", "jax2onnx_core", "jax2onnx_runtime"}
+        self._libraries.update(re.split("[.:]", a.claimed, maxsplit=1)[0] for a in adapters)
         self._makers: dict[int, Maker | None] = {}
         self._depth = 0
         self._absent_names = Names()
