@@ -169,7 +169,7 @@ def _halves_of(first: ir.Value, second: ir.Value) -> Features | None:
 def _turned(whole: ir.Value, rotated: ir.Value, signs: Array | None) -> Features | None:
     """The features x, which are `whole`, if the product of a value and signs is each pair (x₁, x₂) as (−x₂, x₁)."""
     dims, found = dims_of(whole) or (None,), feature_numbers(rotated, whole)
-    if found is None or not isinstance(dims[-1], int) or not same_dims(dims, dims_of(rotated)):
+    if found is None or not isinstance(dims[-1], int) or dims[-1] % 2 or not same_dims(dims, dims_of(rotated)):
         return None
     if signs is not None:
         if not signs.ndim or signs.size != signs.shape[-1] or not (abs(signs) == 1).all():
