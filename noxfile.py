@@ -1,6 +1,6 @@
 """What to run:
 
-    nox -s tests                             what a change has to pass: about eighteen minutes on two cores
+    nox -s tests                             what a change has to pass: about thirteen minutes on two cores
     nox -s tests -- packages/jax2onnx-lax/tests/indexing -k gather
                                              these tests alone
     nox -s unit -- lax nnx                   all tests of these packages; of all of them without a name

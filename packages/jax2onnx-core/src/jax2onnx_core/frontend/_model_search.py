@@ -77,6 +77,8 @@ class Copies:
 #: Makes a fresh object from the copies of one call.
 Maker = Callable[[Copies], Any]
 _DEEPEST = 100  # objects within objects
+# A program that a model or a global keeps, and its sessions, hold weights, but are no models of JAX.
+_OF_PROGRAMS = ("jax2onnx_core.program.", "jax2onnx_runtime.")
 
 
 class ModelSearch:
@@ -87,9 +89,8 @@ class ModelSearch:
 
     def __init__(self, adapters: Sequence[Adapter]) -> None:
         self._adapters = imported_adapters(adapters)
-        # Functions of these libraries close over what the user gave them, but their globals hold no models. A program is none.
-        self._libraries = {"jax", "jaxlib", "numpy", "jax2onnx_core", "jax2onnx_runtime"}
-        self._libraries.update(re.split("[.:]", a.claimed, maxsplit=1)[0] for a in adapters)
+        # Functions of these libraries close over what the user gave them, but their globals hold no models.
+        self._libraries = {"jax", "jaxlib", "numpy", *(re.split("[.:]", a.claimed, maxsplit=1)[0] for a in adapters)}
         self._makers: dict[int, Maker | None] = {}
         self._depth = 0
         self._absent_names = Names()
@@ -151,8 +152,10 @@ class ModelSearch:
 
     def _is_of_the_user(self, value: object) -> bool:
         """Whether a value is an object with attributes whose class no library defines that we know."""
-        library = type(value).__module__.partition(".")[0] in self._libraries
-        return not library and not isinstance(value, type | types.ModuleType) and "__dict__" in dir(value)
+        module = type(value).__module__
+        if module.partition(".")[0] in self._libraries or module.startswith(_OF_PROGRAMS):
+            return False
+        return not isinstance(value, type | types.ModuleType) and "__dict__" in dir(value)
 
     def _model(self, value: object, adapted: Adapted) -> Maker:
         key = id(value)
