@@ -103,8 +103,7 @@ def _on_sizes(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     if remainder := _REMAINDER.search(text):
         label, _ = inputs.symbols.shown(remainder[1])
         yield f"Say that the parts are equal: constraints=('{label} == 0',). It is at {line}"
-    multiples = {} if LESS_ONE in text else multiples_that_agree(text)
-    if multiples:
+    if LESS_ONE not in text and (multiples := multiples_that_agree(text)):
         yield (
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
             f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."

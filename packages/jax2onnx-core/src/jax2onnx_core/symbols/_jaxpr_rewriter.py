@@ -24,7 +24,7 @@ class JaxprRewriter(abc.ABC):
         """The aval of the variable that takes the place of `var`."""
 
     def param(self, value: Any) -> Any:
-        """What takes the place of the value of a parameter, or of a value in one, that is no jaxpr."""
+        """The replacement of the value of a parameter, or of a value in one, that is no jaxpr."""
         return value
 
     def params(self, eqn: Equation) -> Params:
@@ -32,7 +32,7 @@ class JaxprRewriter(abc.ABC):
         return {name: self.value(value) for name, value in eqn.params.items()}
 
     def value(self, value: Any) -> Any:
-        """What takes the place of the value of a parameter, or of a value in one; one jaxpr stays one object."""
+        """The replacement of the value of a parameter, or of a value in one; one jaxpr stays one object."""
         if not is_jaxpr(value):
             return self.param(value)
         if id(value) not in self._jaxprs:
