@@ -283,7 +283,7 @@ def missing(detail: str) -> str:
     if "does not run wholly on" in detail:
         found = re.findall(r"(\S.*?) [(](?:[^()]|[(][^()]*[)]?)*[)]?", detail.partition(": ")[2])
         return f"not on the NPU: {'; '.join(dict.fromkeys(found))}"
-    return detail.partition("for this model: ")[2].partition(" With to_onnx")[0]
+    return detail.partition("for this model: ")[2]
 
 
 def named(pattern: str, text: str) -> str:
