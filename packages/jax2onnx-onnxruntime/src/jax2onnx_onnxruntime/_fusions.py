@@ -18,6 +18,7 @@ from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of, scalar
+from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["TransposedProductsPass"]
 
@@ -106,5 +107,5 @@ def _swap(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
     node.replace_input_with(0, vector)
     node.replace_input_with(1, plain)
     editor.modified = True
-    if transpose is not None and transpose.graph is editor.graph and not matrix.uses() and not matrix.is_graph_output():
+    if transpose is not None and transpose.graph is editor.graph and not is_value_read(matrix):
         editor.discard(transpose)

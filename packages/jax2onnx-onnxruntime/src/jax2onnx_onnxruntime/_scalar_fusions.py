@@ -16,6 +16,7 @@ from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
+from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["ScalarFusionsPass"]
 
@@ -140,5 +141,5 @@ def _absorb_relu(editor: GraphEditor, node: ir.Node) -> None:
     if relu is None or low is None or node.outputs[0].dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
         return
     editor.put(node, "Clip", [relu.inputs[0], editor.constant(np.maximum(low, 0)), *node.inputs[2:]])
-    if not relu.outputs[0].uses() and not relu.outputs[0].is_graph_output() and relu.graph is editor.graph:
+    if not is_value_read(relu.outputs[0]) and relu.graph is editor.graph:
         editor.discard(relu)

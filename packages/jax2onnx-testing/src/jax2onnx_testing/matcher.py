@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_core.plugins.expectations import AttributeValue
+from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["GraphMismatchError", "match_graph", "operator_name", "shape_text"]
 
@@ -124,11 +125,11 @@ def _attribute_text(name: str, value: object) -> str:
 
 def _unused_inputs(model: ir.Model, *, everywhere: bool) -> Iterator[str]:
     for value in model.graph.inputs:
-        if not value.uses() and not value.is_graph_output():
+        if not is_value_read(value):
             yield f"The input {value.name!r} is not used."
     for function in model.functions.values() if everywhere else ():
         for value in function.inputs:
-            if not value.uses() and not value.is_graph_output():
+            if not is_value_read(value):
                 yield f"The input {value.name!r} of {function.domain}.{function.name} is not used."
 
 

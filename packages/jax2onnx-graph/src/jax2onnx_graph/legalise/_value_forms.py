@@ -9,6 +9,7 @@ from jax2onnx_graph.facts.dtypes import is_exact_cast, type_name
 from jax2onnx_graph.legalise._carriers import Carrier, Embedding
 from jax2onnx_graph.metadata import note_reason
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.traversal import is_value_read
 from jax2onnx_graph.weights.absent import computed
 
 __all__ = ["ValueForms"]
@@ -145,10 +146,10 @@ class ValueForms:
     def finish(self) -> bool:
         """Drop casts back and converted constants that nobody reads; returns whether a graph was modified."""
         for result, cast in reversed(self._casts_back.items()):
-            if not result.uses() and not result.is_graph_output():
+            if not is_value_read(result):
                 self._drop(cast)
         for value in self._converted_constants:
-            if not value.uses() and not value.is_graph_output():
+            if not is_value_read(value):
                 assert value.name is not None
                 del _home(value).initializers[value.name]
         for editor in self._editors.values():

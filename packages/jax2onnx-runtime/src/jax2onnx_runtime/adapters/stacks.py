@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["drop_unread_entries", "entry_of", "stacks_among"]
 
@@ -26,7 +27,7 @@ def drop_unread_entries(scan: ir.Node) -> None:
     body = scan.attributes["body"].as_graph()
     first = len(scan.inputs) - scan.attributes["num_scan_inputs"].as_int()
     places = range(first, len(scan.inputs))
-    kept = [place for place in places if body.inputs[place].uses() or body.inputs[place].is_graph_output()]
+    kept = [place for place in places if is_value_read(body.inputs[place])]
     kept = kept or list(places)[-1:]
     for place in sorted(set(places) - set(kept), reverse=True):
         body.inputs.pop(place)
