@@ -20,7 +20,7 @@ from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import is_jaxpr, is_static, is_symbolic_dim
 from jax2onnx_core.lowering._model_state import ModelState
 from jax2onnx_core.lowering._operation import Operation
-from jax2onnx_core.lowering.physical import has_components, physical_array, physical_type, static_type
+from jax2onnx_core.lowering.physical import from_physical, has_components, physical_array, physical_type, static_type
 
 __all__ = ["evaluate_equation"]
 
@@ -49,7 +49,8 @@ def evaluate_equation(
     size = _static_size(operation)
     if size is None or size > max(_SMALL, sum(v.const_value.nbytes for v in operands if v.const_value)):
         return None
-    evaluator = evaluators.get(operation.name)
+    has_parts = any(has_components(aval.dtype) for aval in (*operation.avals_in, *operation.avals_out))
+    evaluator = None if has_parts else evaluators.get(operation.name)
     if not operands and evaluator is None:
         return None
     tensors = [v.const_value for v in operands if v.const_value is not None]
@@ -58,9 +59,10 @@ def evaluate_equation(
     def evaluate(*arrays: Array) -> list[Array] | None:
         results = _by_numpy(evaluator, arrays, operation) if evaluator else None
         if results is not None or sum(array.nbytes for array in arrays) > _SCALARS:
-            return _by_jax(eqn, arrays) if results is None else results
+            return _by_jax(eqn, operation, arrays) if results is None else results
         # Each layer has them again.
-        return state.findings.once(lambda: _by_jax(eqn, arrays), "constants", (eqn.primitive, eqn.params, arrays))
+        asked = eqn.primitive, eqn.params, operation.avals_in, arrays
+        return state.findings.once(lambda: _by_jax(eqn, operation, arrays), "constants", asked)
 
     if any(isinstance(tensor, AbsentTensor) for tensor in tensors):
         return _when_present(state, evaluate, tensors, operation, name) if _is_first_order(eqn) else None
@@ -86,9 +88,9 @@ def _when_present(
 
 
 def _static_size(operation: Operation) -> int | None:
-    """The bytes of the results; None where a shape is symbolic or a value has components."""
+    """The bytes of the results; None where a shape is symbolic."""
     for aval in (*operation.avals_in, *operation.avals_out):
-        if has_components(aval.dtype) or not all(map(is_static, aval.shape)):
+        if not all(map(is_static, aval.shape)):
             return None
     types = map(static_type, operation.avals_out)
     return sum(math.prod(dims) * max(1, dtype.itemsize) for dtype, dims in types)
@@ -104,12 +106,13 @@ def _by_numpy(evaluator: Evaluator, arrays: Sequence[Array], operation: Operatio
     return [np.asarray(r, physical_type(a)[0]) for r, a in zip(results, operation.avals_out, strict=True)]
 
 
-def _by_jax(eqn: Equation, arrays: Sequence[Array]) -> list[Array] | None:
+def _by_jax(eqn: Equation, operation: Operation, arrays: Sequence[Array]) -> list[Array] | None:
     if not _is_first_order(eqn):
         return None
     with jax.ensure_compile_time_eval():
         # `jnp.asarray` would compile a program for each shape.
-        results = _compat.bind_primitive(eqn.primitive, eqn.params, *map(jax.device_put, arrays))
+        operands = [jax.device_put(from_physical(x, aval)) for x, aval in zip(arrays, operation.avals_in, strict=True)]
+        results = _compat.bind_primitive(eqn.primitive, eqn.params, *operands)
         return [physical_array(r) for r in results]
 
 

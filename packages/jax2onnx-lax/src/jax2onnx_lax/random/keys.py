@@ -1,7 +1,7 @@
 """Random keys and random bits, the same bits as JAX's.
 
 The physical form of a typed key (`key<fry>`, `key<rbg>`, …) are the uint32 words that `jax.random.key_data`
-shows. What little is drawn from a key that is known at export is a constant of the model.
+shows. What is drawn from keys that are known at export is a constant of the model, unless it is very large.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Rules, Value
-from jax2onnx_core.jaxprs import Dims
+from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax import _compat
@@ -22,6 +23,8 @@ from jax2onnx_lax.random._generators import rng_bit_generator, threefry2x32
 __all__ = ["rules"]
 
 rules = Rules()
+
+_MOST_STORED = 1 << 24  # elements: drawing one takes a hundred operations at each run
 
 
 @rules.lower("random_wrap", physical=True)
@@ -39,35 +42,51 @@ def random_unwrap(ctx: Context, words: Value) -> Value:
 @rules.lower("random_seed", physical=True)
 def random_seed(ctx: Context, seeds: Value, **_: object) -> Value:
     """Keys from integer seeds of any shape."""
-    return ctx.jax(functools.partial(_compat.random_seed, ctx.avals_out[0].dtype), seeds)
+    return _drawn(ctx, functools.partial(_compat.random_seed, ctx.avals_out[0].dtype), seeds)
 
 
 @rules.lower("random_split", physical=True)
 def random_split(ctx: Context, words: Value, *, shape: Sequence[Dim]) -> Value:
     """`shape` new keys from each key."""
     keys = ctx.avals_in[0]
-    return ctx.jax(lambda w: _compat.random_split(keys.dtype, w, len(keys.shape), shape), words)
+    return _drawn(ctx, lambda w: _compat.random_split(keys.dtype, w, len(keys.shape), shape), words)
 
 
 @rules.lower("random_fold_in", physical=True)
 def random_fold_in(ctx: Context, words: Value, data: Value) -> Value:
     """A new key from each key and integer, broadcast together."""
     keys = ctx.avals_in[0]
-    return ctx.jax(lambda w, d: _compat.random_fold_in(keys.dtype, w, d, keys.shape), words, data)
+    return _drawn(ctx, lambda w, d: _compat.random_fold_in(keys.dtype, w, d, keys.shape), words, data)
 
 
 @rules.lower("random_bits", physical=True)
 def random_bits(ctx: Context, words: Value, *, bit_width: int, shape: Sequence[Dim]) -> Value:
     """Uniform unsigned integers of `shape` from each key."""
     keys = ctx.avals_in[0]
-    return ctx.jax(lambda w: _compat.random_bits(keys.dtype, w, len(keys.shape), bit_width, shape), words)
+    return _drawn(ctx, lambda w: _compat.random_bits(keys.dtype, w, len(keys.shape), bit_width, shape), words)
 
 
 @rules.lower("random_gamma", physical=True)
 def random_gamma(ctx: Context, words: Value, alpha: Value, *, log_space: bool) -> Value:
     """Gamma variates, or their logarithms, by Marsaglia and Tsang's rejection, one loop for all of them."""
     keys = ctx.avals_in[0]
-    return ctx.jax(lambda w, a: _compat.random_gamma(keys.dtype, w, a, log_space), words, alpha)
+    return _drawn(ctx, lambda w, a: _compat.random_gamma(keys.dtype, w, a, log_space), words, alpha)
+
+
+def _drawn(ctx: Context, draw: _compat.ArrayFn, *operands: Value) -> Value:
+    """The words or numbers that `draw` gives: a constant where its operands are known."""
+    dtype, dims = physical_type(ctx.avals_out[0])
+    sizes = [dim for dim in dims if is_static(dim)]
+    if len(sizes) == len(dims) and math.prod(sizes) <= _MOST_STORED:
+        stored = ctx.fold(lambda *arrays: _at_export(draw, *arrays), *operands, dims=sizes, dtype=dtype)
+        if stored is not None:
+            return stored
+    return ctx.jax(draw, *operands)
+
+
+def _at_export(draw: _compat.ArrayFn, *operands: Array) -> Array:
+    with jax.ensure_compile_time_eval():
+        return np.asarray(draw(*operands))
 
 
 # -- hashes ---------------------------------------------------------------------------------------
