@@ -181,7 +181,7 @@ cases = [
          jax.grad(lambda x, w, v: sum(y.sum() for y in jax.tree.leaves(_gated(x, w, v))), (0, 1, 2)),
          [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",), expect=at_most(60, If=1, Scan=1)),
     Case("scan_of_gradients_of_weights", jax.grad(_loss_of_steps, (0, 1, 2)), [(5, 4), (4, 4), (4,), ("T", "B", 5)],
-         covers=("scan",), expect=["Scan -> Reshape -> Gemm -> Add", "Scan -> ReduceSum -> Reshape -> ReduceSum -> Add"]),
+         covers=("scan",), expect=expect_graph("Scan -> Reshape -> Gemm -> Add", counts={"Scan": 2})),
     Case("scan_positions_hoisted", _positions, [("T", 3)], covers=("scan",),
          expect=expect_graph("Sin:Tx3 -> Mul:Tx3 -> Scan -> Cos:Tx3 -> Mul:Tx3",
                              counts={"Sin": 1, "Cos": 1, "Mul": 2, "Tanh": 1, "Add": 2, "Identity": 1},
