@@ -114,28 +114,53 @@ def expected(model: Any) -> list[Array]:
     return [physical_array(jax.numpy.asarray(leaf)) for leaf in jax.tree_util.tree_leaves(model.fn(*model.arguments))]
 
 
-def outcome(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runtime) -> str:
-    """The table's words for a model in a runtime.
+class Outcome(NamedTuple):
+    """What became of a model in a runtime.
+
+    Attributes:
+      status: "equal", "refused" at export, "not run" or "wrong".
+      why: what the target or the runtime lacks, or how large the difference is; empty if it is equal.
+      milliseconds: the time of a run, at best; None if none was measured.
+    """
+
+    status: str
+    why: str = ""
+    milliseconds: float | None = None
+
+
+def outcome(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runtime) -> Outcome:
+    """What becomes of an exported model in a runtime.
 
     Args:
       program: the exported model.
       model: the ordinary model, with its arguments.
       want: JAX's outputs.
       runtime: the runtime.
-
-    Returns:
-      "equal" with the time of a run, or the error or difference in short.
     """
     feeds = program.feeds(*model.arguments)
     try:
         got = loader(runtime)(program.model)(feeds)
     except Exception as error:  # noqa: BLE001  (whatever a runtime raises is the result)
-        return short(str(error))
+        return Outcome("not run", short(str(error)))
     found = [compare(a, b) for a, b in zip(got, want, strict=True)]
     if not all(f.is_close for f in found):
-        return f"wrong by {max(f.largest for f in found):.2g}"
-    time = time_of_run(program.model, feeds, runtime)
-    return f"equal, {np.format_float_positional(time, 2, fractional=False, trim='-')} ms"
+        return Outcome("wrong", f"wrong by {max(f.largest for f in found):.2g}")
+    # The time of a runtime that stands for another says nothing.
+    time = None if runtime.target == "tensorrt" else time_of_run(program.model, feeds, runtime)
+    return Outcome("equal", milliseconds=time)
+
+
+def words(found: Outcome, how: str = "") -> str:
+    """An outcome in the table of models, with how the model was exported."""
+    if found.status == "refused":
+        return f"refused for its target: {found.why}"
+    if found.status == "not run":
+        return f"{how} no: {found.why}".lstrip()
+    if found.status == "wrong":
+        return f"{how} {found.why}".lstrip()
+    time = found.milliseconds
+    ran = "" if time is None else f", {np.format_float_positional(time, 2, fractional=False, trim='-')} ms"
+    return f"equal {how}".rstrip() + ran
 
 
 def time_of_run(model: ir.Model, feeds: Mapping[str, Array], runtime: Runtime) -> float:
@@ -151,8 +176,8 @@ def short(message: str) -> str:
     """The part of a runtime's message that says what it lacks."""
     for pattern in (r"IR[_ ]version:? \d+", r"Could not find an implementation for \w+\(\d+\)", r"[Oo]pset \d+"):
         if found := re.search(pattern, message):
-            return f"no: {found[0]}"
-    return f"no: {' '.join(message.split())[:80]}"
+            return found[0]
+    return " ".join(message.split())[:80]
 
 
 def model_rows(runtimes: Mapping[str, Runtime]) -> Iterator[str]:
@@ -201,19 +226,16 @@ def cell(program: OnnxProgram, model: Any, want: Sequence[Array], runtime: Runti
       want: JAX's outputs.
       runtime: the runtime.
     """
-    found = "" if runtime.target == "tensorrt" else outcome(program, model, want, runtime)
-    if found.startswith("equal") or (runtime.target == standard_target.name and not runtime.sizes):
-        return found
+    found = None if runtime.target == "tensorrt" else outcome(program, model, want, runtime)
+    if found and (found.status == "equal" or (runtime.target == standard_target.name and not runtime.sizes)):
+        return words(found)
+    how = runtime.sizes or "with its target"
     try:
         own = outcome(exported(model, runtime.target, fixed=bool(runtime.sizes)), model, want, runtime)
     except errors.Jax2OnnxError as error:
-        reason = missing(str(error)) or " ".join(str(error).split())[:80]
-        return f"refused for its target: {reason}"
-    how = runtime.sizes or "with its target"
-    equal, _, time = own.partition(",")
-    if runtime.target == "tensorrt":
-        time = ""  # of the runtime in whose place another stands
-    return f"equal {how},{time}".rstrip(",") if equal == "equal" else f"{found}; {how} {own}".removeprefix("; ")
+        own = Outcome("refused", refusal(error))
+    before = f"{words(found)}; " if found and own.status in ("not run", "wrong") else ""
+    return before + words(own, how)
 
 
 def run_cases(runtime: Runtime, names: Sequence[str], workers: int, *, fresh: bool) -> list[Entry]:
@@ -267,6 +289,11 @@ def case_rows(results: Mapping[str, Sequence[Entry]], every: int) -> Iterator[st
         yield f"\n### `{target}`\n" if grouped else ""
         for (status, why), names in sorted(grouped.items()):
             yield f"* {status}: {why} ({len(names)}, such as `{names[0]}`)"
+
+
+def refusal(error: errors.Jax2OnnxError) -> str:
+    """What a target lacks according to an error at export, or how the error begins."""
+    return missing(str(error)) or " ".join(str(error).split())[:80]
 
 
 def missing(detail: str) -> str:
@@ -333,22 +360,22 @@ def program_rows(runtimes: Mapping[str, Runtime], every: int) -> Iterator[str]:
     yield from PROGRAMS_HEAD
     notes: list[str] = []
     for name, outcomes in zip(runtimes, zip(*found, strict=True), strict=True):
-        counts = collections.Counter(status for status, _ in outcomes)
+        counts = collections.Counter(found.status for found in outcomes)
         cells = [str(counts[status]) for status in ("equal", "refused", "not run", "wrong")]
         yield f"| {name} | {' | '.join(cells)} |"
-        grouped: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+        grouped: dict[Outcome, list[str]] = collections.defaultdict(list)
         for one, outcome in zip(chosen, outcomes, strict=True):
             grouped[outcome].append(one.name)
         notes += [
             f"* {name}, {status}: {why} ({len(names)}, such as `{names[0]}`)"
-            for (status, why), names in sorted(grouped.items())
+            for (status, why, _), names in sorted(grouped.items())
             if status != "equal"
         ]
     yield from ("", *notes)
 
 
-def outcomes_of_program(one: programs.Program, runtimes: Iterable[Runtime]) -> list[tuple[str, str]]:
-    """What becomes of a program in each runtime with several data: "equal", "refused", "not run" or "wrong", and why."""
+def outcomes_of_program(one: programs.Program, runtimes: Iterable[Runtime]) -> list[Outcome]:
+    """What becomes of a program in each runtime with several data."""
     fn = one.make()
     calls = [programs.arguments(one, programs.SIZES[0], data) for data in ("any", "none", "all", "one")]
     wanted = [[np.asarray(x) for x in jax.tree_util.tree_leaves(programs.in_jax(fn, call))] for call in calls]
@@ -358,20 +385,20 @@ def outcomes_of_program(one: programs.Program, runtimes: Iterable[Runtime]) -> l
         try:
             return to_onnx(fn, programs.specs(one), target=target)
         except errors.Jax2OnnxError as error:
-            return missing(str(error)) or " ".join(str(error).split())[:80]
+            return refusal(error)
 
-    def outcome_in(runtime: Runtime) -> tuple[str, str]:
+    def outcome_in(runtime: Runtime) -> Outcome:
         program = exported_for(runtime.target)
         if isinstance(program, str):
-            return "refused", program
+            return Outcome("refused", program)
         try:
             run = loader(runtime)(program.model)
             got = [run(program.feeds(*call)) for call in calls]
         except Exception as error:  # noqa: BLE001  (whatever a runtime raises is the result)
-            return "not run", short(str(error)).removeprefix("no: ")
+            return Outcome("not run", short(str(error)))
         pairs = [pair for a, b in zip(got, wanted, strict=True) for pair in zip(a, b, strict=True)]
         equal = all(a.shape == b.shape and compare(a, b, rtol=one.rtol).is_close for a, b in pairs)
-        return ("equal", "") if equal else ("wrong", "other results than those of JAX")
+        return Outcome("equal") if equal else Outcome("wrong", "other results than those of JAX")
 
     return [outcome_in(runtime) for runtime in runtimes]
 
