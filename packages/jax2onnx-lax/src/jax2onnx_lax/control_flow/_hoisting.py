@@ -15,7 +15,7 @@ from jax2onnx_lax._called import CONTROL_FLOW, called_equations, is_batchable
 from jax2onnx_lax._equations import Env, dependents, evaluate, needed, read_by, value_of, variables
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 
-__all__ = ["Hoisted", "adds_weighted_products", "hoist"]
+__all__ = ["Hoisted", "adds_weighted_products", "elements", "hoist"]
 
 # For larger rows, work on all steps at once is no faster than step by step: what a step saves is the call of a few
 # operators, and tensors that fit into the cache of a core no longer do.
@@ -100,8 +100,8 @@ def _is_weighted(equations: Sequence[Equation], term: Var, on_states: Collection
         return False
     found = _with_ancestors([made_by[term]], equations)
     own, _ = _parted(equations, found)
-    largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=-1)
-    return all(map(is_batchable, own)) and _elements(term.aval) <= largest
+    largest = max((elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=-1)
+    return all(map(is_batchable, own)) and elements(term.aval) <= largest
 
 
 def _divided(split: _Split, num_consts: int, num_carry: int, operands: Sequence[Aval]) -> Hoisted:
@@ -242,8 +242,8 @@ def _sums_of_products(equations: Sequence[Equation], terms: set[Var], out: Colle
             continue
         ancestors = _with_ancestors([eqn], equations)
         own, others = _parted([one for one in equations if id(one) in ancestors], out)
-        largest = max((_elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=0)
-        if all(is_batchable(one) and all(_elements(v.aval) <= largest for v in one.outvars) for one in others):
+        largest = max((elements(v.aval) for one in own if _multiplies_matrices(one) for v in one.outvars), default=0)
+        if all(is_batchable(one) and all(elements(v.aval) <= largest for v in one.outvars) for one in others):
             found |= ancestors
     return found
 
@@ -256,7 +256,7 @@ def _repeating(equations: Sequence[Equation], out: Collection[int]) -> set[int]:
         if id(eqn) not in out:
             continue
         repeats = eqn.primitive.name == "broadcast_in_dim" and not _any_in(eqn.outvars, read)
-        if repeats and _elements(eqn.invars[0].aval) < _elements(eqn.outvars[0].aval):
+        if repeats and elements(eqn.invars[0].aval) < elements(eqn.outvars[0].aval):
             found.add(id(eqn))
             continue
         read.update(variables(eqn.invars))
@@ -281,7 +281,7 @@ def _after(
     behind = [eqn for eqn in equations if id(eqn) not in stays]
     made = {v for eqn in behind for v in eqn.outvars}
     crossing = {*read_by(behind, results)} - made - {*outside}
-    held, without = sum(_elements(v.aval) for v in crossing), sum(_elements(v.aval) for v in {*variables(results)})
+    held, without = sum(elements(v.aval) for v in crossing), sum(elements(v.aval) for v in {*variables(results)})
     most = _MOST_GROWTH * without if any(map(_multiplies_matrices, behind)) else without
     return {id(eqn) for eqn in behind} if held <= most else set()
 
@@ -293,8 +293,8 @@ def _parted(equations: Sequence[Equation], chosen: Collection[int]) -> tuple[lis
 
 def _is_small(eqn: Equation, operands: Sequence[Var]) -> bool:
     """Whether the results of an equation may be held for all steps, where its `operands` are."""
-    made = max((_elements(v.aval) for v in eqn.outvars), default=0)
-    given = max((_elements(v.aval) for v in operands), default=1)
+    made = max((elements(v.aval) for v in eqn.outvars), default=0)
+    given = max((elements(v.aval) for v in operands), default=1)
     return made <= _MOST_ELEMENTS_PER_STEP and (made <= _MOST_GROWTH * given or _looks_up(eqn))
 
 
@@ -303,7 +303,8 @@ def _looks_up(eqn: Equation) -> bool:
     return eqn.primitive.name in _LOOKUPS or any(map(_looks_up, called_equations(eqn)))
 
 
-def _elements(aval: Aval) -> int:
+def elements(aval: Aval) -> int:
+    """The number of elements of a value; a symbolic dimension counts as a small number."""
     return math.prod(dim if is_static(dim) else _SYMBOLIC for dim in aval.shape)
 
 

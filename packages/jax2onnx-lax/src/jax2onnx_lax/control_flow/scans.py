@@ -18,6 +18,7 @@ from jax2onnx_core.lowering.physical import physical_type
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
+from jax2onnx_lax.control_flow._sums import sums_behind
 from jax2onnx_lax.indexing._index_arrays import dimension
 from jax2onnx_lax.integers._domain import Integers, fitted
 from jax2onnx_lax.integers._values import integers, set_integers
@@ -88,6 +89,26 @@ def scan(
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
     return whole.divided(num_consts) if divided else whole.as_scan()
+
+
+@rules.lower("scan", physical=True)
+def scan_of_sums(
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+) -> Sequence[Value]:
+    """A scan that only adds up products, as gradients of recurrences do, with one product for all steps behind it."""
+    num_consts, num_carry = scan_counts(params, len(operands))
+    if len(operands) == num_consts + num_carry or not is_positive(length):
+        ctx.pass_on("it has no inputs, or may have no steps")
+    if is_static(length) and (length < _FEW_STEPS or unroll >= length):
+        ctx.pass_on("it has few steps")
+    avals = list(map(struct, ctx.avals_in))
+    traced = ctx.attempt(
+        lambda: sums_behind(jaxpr, num_consts, num_carry, avals, reverse=reverse, unroll=unroll),
+        "the sums behind the loop",
+    )
+    if traced is None:
+        ctx.pass_on("it adds up no products")
+    return ctx.inline(traced, *operands)
 
 
 def _loop(jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, params: Mapping[str, object]) -> Loop:

@@ -59,6 +59,16 @@ def _gated(x: jax.Array, w: jax.Array, v: jax.Array, *, reverse: bool = False) -
     return lax.scan(cell, jnp.ones_like(x[0]), x, reverse=reverse)
 
 
+def _loss_of_steps(w: jax.Array, u: jax.Array, b: jax.Array, x: jax.Array) -> jax.Array:
+    """A function of the states of a recurrence, whose gradients of the weights are sums over the steps."""
+
+    def cell(state: jax.Array, row: jax.Array) -> _Pair:
+        state = jnp.tanh(row @ w + state @ u + b)
+        return state, state
+
+    return jnp.square(lax.scan(cell, jnp.zeros_like(x, shape=(x.shape[1], u.shape[0])), x)[1]).sum()
+
+
 def _positions(x: jax.Array) -> _Pair:
     """A scan with values that depend on the number of the step alone, and others that only the results need."""
 
@@ -170,6 +180,8 @@ cases = [
     Case("scan_projection_hoisted_grad",
          jax.grad(lambda x, w, v: sum(y.sum() for y in jax.tree.leaves(_gated(x, w, v))), (0, 1, 2)),
          [("T", "B", 3), (3, 3), (3, 3)], covers=("scan",), expect=at_most(60, If=1, Scan=1)),
+    Case("scan_of_gradients_of_weights", jax.grad(_loss_of_steps, (0, 1, 2)), [(5, 4), (4, 4), (4,), ("T", "B", 5)],
+         covers=("scan",), expect=expect_graph("Scan -> Reshape -> Gemm -> Add", counts={"Scan": 2})),
     Case("scan_positions_hoisted", _positions, [("T", 3)], covers=("scan",),
          expect=expect_graph("Sin:Tx3 -> Mul:Tx3 -> Scan -> Cos:Tx3 -> Mul:Tx3",
                              counts={"Sin": 1, "Cos": 1, "Mul": 2, "Tanh": 1, "Add": 2, "Identity": 1},
