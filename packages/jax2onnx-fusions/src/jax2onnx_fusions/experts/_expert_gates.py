@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes, rank_of
+from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, dims_of
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 
-from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, sparsity
+from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, reduced_count, sparsity
 
 __all__ = ["ExpertGate", "expert_gate"]
 
@@ -43,14 +42,13 @@ class ExpertGate:
 
 def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | None:
     """Read a value as the gate of one expert by the operators that computed it; None where it is none."""
-    node = None if value is None else value.producer()
-    if node is None or node.domain or not depth:
+    if value is None or (node := value.producer()) is None or node.domain or not depth:
         return None
     if facts_of(node.op_type).is_view or node.op_type in ("Cast", "Identity"):
         return _after(node, 0, expert_gate(node.inputs[0], depth - 1))
     match node.op_type:
         case "Gather" | "Slice" | "Split":
-            return _taken(node, 0 if value is None else value.index() or 0)
+            return _taken(node, node.outputs.index(value))
         case "Equal":
             return _equal(node)
         case "Where" if scalar(node.inputs[2]) == 0:
@@ -64,8 +62,8 @@ def expert_gate(value: ir.Value | None, depth: int = _DEPTH) -> ExpertGate | Non
 
 
 def _broadcast(node: ir.Node, depth: int) -> ExpertGate | None:
-    """The gate among the first two operands, broadcast to the result of the node."""
-    for index, value in enumerate(node.inputs[:2]):
+    """The gate among the operands, broadcast to the result of the node."""
+    for index, value in enumerate(node.inputs):
         found = expert_gate(value, depth - 1)
         if found is not None:
             return _after(node, index, found)
@@ -94,18 +92,14 @@ def _at_best(column: ExpertGate | None, validity: Validity) -> ExpertGate | None
     return None if column is None else dataclasses.replace(column, sparsity=column.sparsity.at_best(validity))
 
 
-def _taken(node: ir.Node, output: int = 0) -> ExpertGate | None:
+def _taken(node: ir.Node, output: int) -> ExpertGate | None:
     """The gate that is one position along an axis of an array of gates."""
-    dims = dims_of(node.inputs[0])
-    source = node.inputs[0]
-    if dims is None or source is None:
-        return None
-    place = _place(node, len(dims), output)
-    if place is None:
+    source, dims = node.inputs[0], dims_of(node.inputs[0])
+    if source is None or dims is None or (place := _place(node, len(dims), output)) is None:
         return None
     axis, number = place
     size = dims[axis]
-    if not isinstance(size, int):
+    if not isinstance(size, int) or not -size <= number < size:
         return None
     found = sparsity(source, SubAxis(axis), size)
     gate = None if found is None else ExpertGate(source, axis, number % size, found, _all_rows(dims, axis))
@@ -113,49 +107,30 @@ def _taken(node: ir.Node, output: int = 0) -> ExpertGate | None:
 
 
 def _place(node: ir.Node, rank: int, output: int) -> tuple[int, int] | None:
-    """The axis and the position that a node takes."""
-    if node.op_type == "Gather":
-        index = known(node.inputs[1])
-        return (axis_of(node, rank), int(index.reshape(-1)[0])) if index is not None and index.size == 1 else None
-    if node.op_type == "Slice":
-        return _sliced(node, rank)
-    if node.op_type == "Split":
-        axis = axis_of(node, rank)
-        sizes_of = [dims_of(value) for value in node.outputs]
-        return (axis, output) if all(dims is not None and dims[axis] == 1 for dims in sizes_of) else None
-    return None
-
-
-def _sliced(node: ir.Node, rank: int) -> tuple[int, int] | None:
-    """The axis and the position that a Slice of one element takes."""
-    axes, starts = named_axes(node, rank), known_operand(node, 1)
-    before, after = dims_of(node.inputs[0]), dims_of(node.outputs[0])
-    if axes is None or len(axes) != 1 or starts is None or before is None or after is None or after[axes[0]] != 1:
+    """The axis and the position that a Gather, Slice or Split takes."""
+    axes = named_axes(node, rank) if node.op_type == "Slice" else [axis_of(node, rank)]
+    places = np.array(output) if node.op_type == "Split" else known_operand(node, 1)
+    if axes is None or places is None or places.size != 1:
         return None
-    start, size = int(starts[0]), before[axes[0]]
-    return (axes[0], start) if isinstance(size, int) and -size <= start < size else None
+    axis = axes[0]
+    is_one = node.op_type == "Gather" or all((dims_of(part) or ())[axis : axis + 1] == (1,) for part in node.outputs)
+    return (axis, int(places.item())) if is_one else None
 
 
 def _equal(node: ir.Node) -> ExpertGate | None:
     """The gate of a comparison of the numbers of chosen experts with the number of one expert."""
     for index in (0, 1):
-        number, numbers = scalar(node.inputs[index]), node.inputs[1 - index]
-        if number is None or numbers is None or numbers.dtype is None or not numbers.dtype.is_integer():
-            continue
-        array = known(node.inputs[index])
+        number, numbers = scalar(node.inputs[1 - index]), node.inputs[index]
         dims = dims_of(numbers)
-        if dims is not None and (array is None or array.dtype.kind in "iu"):
-            found = ExpertGate(numbers, None, int(np.int64(number)), Sparsity(1), _all_rows(dims))
-            return _after(node, 1 - index, found)
+        if number is None or numbers is None or dims is None or numbers.dtype is None or not numbers.dtype.is_integer():
+            continue
+        return _after(node, index, ExpertGate(numbers, None, int(number), Sparsity(1), _all_rows(dims)))
     return None
 
 
 def _reduced(node: ir.Node, depth: int) -> ExpertGate | None:
     """The gate of a sum or maximum over several chosen experts."""
-    found, dims, rank = expert_gate(node.inputs[0], depth - 1), dims_of(node.inputs[0]), rank_of(node.inputs[0])
-    axes = None if rank is None else named_axes(node, rank)
-    if found is None or dims is None or axes is None or not all(isinstance(dims[axis], int) for axis in axes):
+    found, count = expert_gate(node.inputs[0], depth - 1), reduced_count(node)
+    if found is None or count is None:
         return None
-    count = math.prod(int(dim) for axis in axes if isinstance(dim := dims[axis], int))
-    several = dataclasses.replace(found, sparsity=Sparsity(found.sparsity.bound * count, found.sparsity.validity))
-    return _after(node, 0, several)
+    return _after(node, 0, dataclasses.replace(found, sparsity=found.sparsity.times(count)))

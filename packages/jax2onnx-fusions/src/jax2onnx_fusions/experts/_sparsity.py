@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.axes import named_axes, rank_of
+from jax2onnx_graph.facts.axes import named_axes
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
@@ -18,7 +17,7 @@ from jax2onnx_graph.rewrite.patterns import COMPARISONS, is_floating, operation,
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, operand_axes
 
-__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "scattered", "sparsity"]
+__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "reduced_count", "scattered", "sparsity"]
 
 _DEPTH = 48
 
@@ -42,6 +41,10 @@ class Sparsity:
 
     def __add__(self, other: Sparsity) -> Sparsity:
         return Sparsity(self.bound + other.bound, max(self.validity, other.validity))
+
+    def times(self, count: int) -> Sparsity:
+        """The bound on the elements of so many lines."""
+        return Sparsity(self.bound * count, self.validity)
 
     def at_best(self, validity: Validity) -> Sparsity:
         """The same bound, which holds only under a condition."""
@@ -180,16 +183,15 @@ def _not(line: _Line) -> Sparsity | None:
 
 def _reduction(line: _Line) -> Sparsity | None:
     """The bound of one line times the number of lines that are reduced: each may hold other elements."""
-    rank = rank_of(line.node.inputs[0])
-    axes = None if rank is None else named_axes(line.node, rank)
-    dims = dims_of(line.node.inputs[0])
-    found = line.operand(0)
-    if axes is None or dims is None or found is None:
-        return None
-    sizes = [dims[axis] for axis in axes]
-    if not all(isinstance(size, int) for size in sizes):
-        return None
-    return Sparsity(found.bound * math.prod(size for size in sizes if isinstance(size, int)), found.validity)
+    found, count = line.operand(0), reduced_count(line.node)
+    return None if found is None or count is None else found.times(count)
+
+
+def reduced_count(node: ir.Node) -> int | None:
+    """The number of elements that a reduction makes one of; None where it is not known."""
+    dims = dims_of(node.inputs[0])
+    axes = None if dims is None else named_axes(node, len(dims))
+    return None if dims is None or axes is None else size_of([dims[axis] for axis in axes]).number
 
 
 def _matmul(line: _Line) -> Sparsity | None:
@@ -202,7 +204,7 @@ def _matmul(line: _Line) -> Sparsity | None:
     if left is not None or right is None:
         return None
     found = sparsity(line.node.inputs[1], right, line.size, line.depth)
-    return None if found is None else Sparsity(found.bound * dims[-1], max(found.validity, Validity.IF_FINITE))
+    return None if found is None else found.times(dims[-1]).at_best(Validity.IF_FINITE)
 
 
 def _scatter(line: _Line) -> Sparsity | None:
