@@ -38,7 +38,8 @@ _MISTAKEN_INPUTS = dict.fromkeys(
     "Non-hashable static arguments": "A static argument is no input of the model: bind it, functools.partial(fn, n=3).",
 }  # fmt: skip
 
-_MAY_BE_EMPTY = "Sizes that may be 0 leave open how they compare to others: leave out the constraint that allows it, 'T >= 0', if no input is empty."
+_MAY_BE_EMPTY = "Sizes that may be 0 leave open how they compare to others: leave out what allows it, {}, if no input is empty."
+_TRACED = re.compile(rf"(\w+){LESS_ONE}")
 
 _MEETING = re.compile("broadcasting|same shape|incompatible")
 _REMAINDER = re.compile(r"not result in an equal division: rest is (.+)")
@@ -63,7 +64,8 @@ def advise(error: Exception, inputs: Inputs, place: str) -> None:
     shown = without_traced_symbols(text)
     if shown != text:
         error.args = (shown, *error.args[1:])
-        notes.append(_MAY_BE_EMPTY)
+        allowing = " and ".join(f"'{name} >= 0'" for name in dict.fromkeys(_TRACED.findall(text)))
+        notes.append(_MAY_BE_EMPTY.format(allowing))
     for note in notes:
         error.add_note(without_traced_symbols(note))
 
