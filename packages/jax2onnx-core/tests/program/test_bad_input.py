@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import re
 from typing import NamedTuple
 
 import jax
