@@ -119,6 +119,30 @@ def equal(program: OnnxProgram, fn: Function, x: np.ndarray) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+_ROWS = np.array([[0, 2, -1, 7]])
+MAY_BE_EMPTY: dict[str, Function] = {
+    "roll": lambda x: jnp.roll(x, 1),
+    "roll along axes": lambda x: jnp.roll(x, (-2, 5), (0, 1)),
+    "take along axis": lambda x: jnp.take_along_axis(x, _ROWS, 1),
+    "take along axis, clipped": lambda x: jnp.take_along_axis(x, _ROWS, 1, mode="clip"),
+    "take along axis, filled": lambda x: jnp.take_along_axis(x, _ROWS[:, ::-1], 1, mode="fill", fill_value=7),
+    "take along axis by computed indices": lambda x: jnp.take_along_axis(x, jnp.argsort(x, 1), 1),
+    "repeat to a length": lambda x: jnp.repeat(x, np.array([2, 0]), 0, total_repeat_length=x.shape[1]),
+    "repeat by computed counts": lambda x: jnp.repeat(x, x[0].astype(int), 1, total_repeat_length=2 * x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("name", MAY_BE_EMPTY)
+def test_a_size_that_may_be_0(name: str, dtype: type[np.generic]) -> None:
+    fn = MAY_BE_EMPTY[name]
+    program = to_onnx(fn, [((2, "N"), dtype)], constraints=["N >= 0"])
+    for columns in (0, 1, 2, 5):
+        x = (np.arange(2 * columns).reshape(2, columns) % 3).astype(dtype)
+        equal(program, fn, x)
+        equal(program.specialize(N=columns), fn, x)
+
+
 # -- images without elements -------------------------------------------------------------------------
 
 _KERNEL = np.ones((4, 3, 3, 3), np.float32)

@@ -261,6 +261,20 @@ def test_a_symbol_in_place_of_a_number(fn, advice):
         to_onnx(fn, [("T",)])
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x * np.array(x.shape[0]),
+        lambda x: jnp.asarray(np.array([x.shape[0], 3])) + x.sum(),
+        lambda x: jnp.where(np.arange(3) < x.shape[0], 1, 2) + x.sum(),
+    ],
+)
+def test_a_symbol_in_an_array_of_numpy(fn):
+    with pytest.raises(TypeError) as raised:
+        to_onnx(fn, [("T",)])
+    assert any(re.search(r"jax\.numpy\.array\(x\.shape\).*test_bad_input", note) for note in raised.value.__notes__)
+
+
 def test_parts_of_a_symbolic_size():
     with pytest.raises(ValueError, match="equal division") as raised:
         to_onnx(lambda x: jnp.split(x, 2), [("T", 3)])

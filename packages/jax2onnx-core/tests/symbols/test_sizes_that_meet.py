@@ -213,12 +213,13 @@ def blocks(x, y):
 
 
 @pytest.mark.parametrize(("fn", "error"), [(halves, TypeError), (blocks, errors.UndecidedDimensionError)])
-def test_sizes_that_may_be_0_are_shown_as_they_are_written(fn, error):
+@pytest.mark.parametrize("name", ["T", "length"])
+def test_sizes_that_may_be_0_are_shown_as_they_are_written(fn, error, name):
     with pytest.raises(error) as caught:
-        to_onnx(fn, [("2*T",), ("T",)], constraints=["T >= 0"])
+        to_onnx(fn, [(f"2*{name}",), (name,)], constraints=[f"{name} >= 0"])
     text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert "__plus_1" not in text
-    assert fn is blocks or "leave out the constraint that allows it, 'T >= 0'" in text
+    assert fn is blocks or f"leave out what allows it, '{name} >= 0', if" in text
 
 
 def test_the_size_that_a_reflection_needs_is_advised():

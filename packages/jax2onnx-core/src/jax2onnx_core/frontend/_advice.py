@@ -38,7 +38,13 @@ _MISTAKEN_INPUTS = dict.fromkeys(
     "Non-hashable static arguments": "A static argument is no input of the model: bind it, functools.partial(fn, n=3).",
 }  # fmt: skip
 
-_MAY_BE_EMPTY = "Sizes that may be 0 leave open how they compare to others: leave out the constraint that allows it, 'T >= 0', if no input is empty."
+_MAY_BE_EMPTY = (
+    "Sizes that may be 0 leave open how they compare to others: leave out what allows it, {}, if no input is empty."
+)
+_TRACED = re.compile(rf"(\w+){LESS_ONE}")
+
+# Parts of errors about sizes in arrays of NumPy, which are arrays of Python's objects then.
+_IN_NUMPY = re.compile("interpreting argument .*'numpy.ndarray'|scalar arrays can be converted")
 
 _MEETING = re.compile("broadcasting|same shape|incompatible")
 _REMAINDER = re.compile(r"not result in an equal division: rest is (.+)")
@@ -63,7 +69,8 @@ def advise(error: Exception, inputs: Inputs, place: str) -> None:
     shown = without_traced_symbols(text)
     if shown != text:
         error.args = (shown, *error.args[1:])
-        notes.append(_MAY_BE_EMPTY)
+        allowing = " and ".join(f"'{name} >= 0'" for name in dict.fromkeys(_TRACED.findall(text)))
+        notes.append(_MAY_BE_EMPTY.format(allowing))
     for note in notes:
         error.add_note(without_traced_symbols(note))
 
@@ -86,6 +93,8 @@ def _on_values(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     advice = next((text for kind, text in _NEEDS_VALUE.items() if isinstance(error, kind)), None)
     if advice is not None:
         yield f"{advice} It is at {line}"
+    if inputs.symbols.known and _IN_NUMPY.search(str(error)):
+        yield f"NumPy takes no symbolic size as a number. Write jax.numpy in the place of numpy there, jax.numpy.array(x.shape). It is at {line}"
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
     if numbers and isinstance(error, jax.errors.ConcretizationTypeError):
         yield (

@@ -163,6 +163,28 @@ def test_selections_stay_behind_what_mixes_rows_or_is_read_elsewhere(selected, b
     assert selected(graph(body, y)) == expected
 
 
+@pytest.mark.parametrize(
+    ("made", "operator"),
+    [
+        ("Concat<axis = 0>(x, x, x)", "Concat{0}(x, x, x)"),
+        ("Tile(x, n)", "Tile(x, [3, 1])"),
+        ("Expand(x, m)", "Expand(x, [3, 1])"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("selection", "size"), [("Slice(h, zero, one, zero)", "1,"), ("Gather(h, last)", ""), ("Gather(h, two)", "2,")]
+)
+def test_selections_stay_behind_a_node_that_repeats_its_only_row(selected, made, operator, selection, size):
+    text = f"""{HEAD} g (float[1,512] x) => (float[{size}512] y)
+      <int64[2] n = {{3, 1}}, int64[2] m = {{3, 1}}, {CONSTANTS.replace("0, 5", "0, 2")}> {{
+      a = {made}
+      h = Relu(a)
+      y = {selection}
+    }}"""
+    (found,) = selected(text)
+    assert operator in found
+
+
 def test_a_selection_that_may_have_more_rows_than_there_were_stays(selected):
     body = "h = Add(x, x) k = Mul(i, zero) y = Gather<axis = 1>(h, k)"
     assert selected(graph(body, "float[B,K,16] y", ", int64[K] i")) == ["Gather{1}(Add(x, x), Mul(i, [0]))"]

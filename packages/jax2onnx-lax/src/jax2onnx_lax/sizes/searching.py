@@ -1,11 +1,15 @@
-"""Functions of `jax.numpy` that count on fixed sizes: `searchsorted`, `interp`, `packbits`."""
+"""Functions of `jax.numpy` that count on fixed sizes: `searchsorted`, `interp`, `packbits`, `ravel_multi_index`."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
-from jax2onnx_core import Composites, Replacement
+from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core.plugins.errors import ConversionError
 
 from jax2onnx_lax.sizes.resized import resized
 
@@ -87,3 +91,34 @@ def packbits(a: jax.Array, axis: int | None = None, bitorder: str = "big") -> Re
     padded = jnp.pad(rows != 0, [(0, 0)] * (x.ndim - 1) + [(0, 8 * count - x.shape[along])])
     bytes_ = jnp.packbits(resized(padded, (*padded.shape[:-1], count, 8)), axis=-1, bitorder=bitorder)
     return Replacement(jnp.moveaxis(bytes_[..., 0], -1, along))
+
+
+_MODES = ("raise", "clip", "wrap", "ignore")
+
+
+@composites.call("jax.numpy:ravel_multi_index", name="jax.numpy.ravel_multi_index", is_required=True)
+def ravel_multi_index(
+    multi_index: Sequence[jax.Array],
+    dims: Sequence[Dim],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: object = None,
+) -> Replacement | None:
+    """JAX's own formula, without the question whether the type holds the number of all elements."""
+    if all(map(is_static, dims)) or mode not in _MODES or order not in ("C", "F") or len(multi_index) != len(dims):
+        return None
+    if mode == "raise":
+        raise ConversionError(
+            "jax.numpy.ravel_multi_index can raise outside of traces only: give mode='wrap' or mode='clip'."
+        )
+    kind = jnp.result_type(int, *multi_index) if dtype is None else jnp.dtype(dtype)  # type: ignore[arg-type]
+    sizes = list(dims) if order == "F" else list(dims)[::-1]
+    strides = [math.prod(sizes[:i]) for i in range(len(sizes))]
+    total = jnp.zeros((), kind)
+    for index, size, stride in zip(multi_index, dims, strides if order == "F" else strides[::-1], strict=True):
+        i = jnp.asarray(index)
+        length = jnp.asarray(size)
+        inside = jnp.clip(i, 0, length - 1) if mode == "clip" else i % length if mode == "wrap" else i
+        total = total + inside.astype(kind) * jnp.asarray(stride).astype(kind)
+    return Replacement(total)

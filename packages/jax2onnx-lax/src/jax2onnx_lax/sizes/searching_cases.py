@@ -13,6 +13,8 @@ cases = [
     Case("interp", lambda x, y: jnp.interp(y, jnp.arange(x.shape[0]), x), [("N",), ("B",)], covers=("jax.numpy.interp",)),
     Case("interp_of_a_period", lambda x, y: jnp.interp(y, x, x**2, period=3.0), [("N",), ("B",)],
          covers=("jax.numpy.interp",)),
+    Case("ravel_multi_index", lambda x, i: jnp.ravel_multi_index((i, -i), x.shape, mode="wrap", order="F"),
+         [("N", "M"), (("B",), "int32")], covers=("jax.numpy.ravel_multi_index",)),
     Case("packbits", lambda x: jnp.packbits(x, axis=0), [(("N", 2), "uint8")], covers=("jax.numpy.packbits",)),
     Case("packbits_of_some", lambda x: jnp.packbits(x[x > 0], bitorder="little"), [(("N",), "int32")],
          covers=("jax.numpy.packbits",)),

@@ -10,14 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.frontend.sizes import (
-    are_possible,
-    has_size_from_data,
     is_from_data,
     is_number_from_data,
     once,
     size_of,
 )
-from jax2onnx_core.jaxprs import is_positive
+from jax2onnx_core.jaxprs import is_positive, is_static
 from jax2onnx_core.plugins.errors import ConversionError
 
 from jax2onnx_lax.sizes.masks import masked
@@ -80,10 +78,30 @@ def roll(
     a: jax.Array, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> Replacement | None:  # fmt: skip
     """A roll along axes that may be empty, by which JAX divides a fixed shift."""
-    may_be_empty = are_possible() and any(has_size_from_data(d) and not is_positive(d) for d in jnp.shape(a))
-    if not may_be_empty or isinstance(shift, jax.Array):
+    if not any(map(_may_be_empty, jnp.shape(a))) or isinstance(shift, jax.Array):
         return None
     return Replacement(jnp.roll(a, jnp.asarray(shift), axis))
+
+
+def _may_be_empty(dim: Dim) -> bool:
+    """Whether a size is no fixed number and may be 0."""
+    return not is_static(dim) and not is_positive(dim)
+
+
+@composites.call("jax.numpy:take_along_axis", name="jax.numpy.take_along_axis", is_required=True)
+def take_along_axis(
+    arr: jax.Array, indices: jax.Array, axis: int | None = -1, mode: str | None = None, fill_value: object = None,
+    **options: object,
+) -> Replacement | None:  # fmt: skip
+    """Elements along an axis that may be empty, of which JAX takes zeros."""
+    if axis is None or not -jnp.ndim(arr) <= axis < jnp.ndim(arr) or not _may_be_empty(jnp.shape(arr)[axis]):
+        return None
+    x = jnp.asarray(arr)
+    length = x.shape[axis]
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (0, jax.core.max_dim(1 - length, 0))
+    taken = jnp.take_along_axis(jnp.pad(x, widths), indices, axis, mode, fill_value, **options)  # type: ignore[arg-type]
+    return Replacement(jnp.where(jnp.asarray(length) > 0, taken, jnp.zeros((), x.dtype)))
 
 
 @composites.call("jax.numpy:bincount", name="jax.numpy.bincount", is_required=True)

@@ -21,5 +21,9 @@ cases = [
          covers=("jax.numpy.histogram", "jax.numpy.histogram_bin_edges")),
     Case("trim_zeros", lambda x: jnp.trim_zeros(x), [_COUNTS], covers=("jax.numpy.trim_zeros",)),
     Case("roll", lambda x: (jnp.roll(x[x > 0], 1), jnp.roll(x[x > 0], -3)), [("B",)], covers=("jax.numpy.roll",)),
+    Case("roll_of_no_rows", lambda x: jnp.roll(x, (1, -2), (0, 1)), [("B", 3)], options={"constraints": ("B >= 0",)},
+         covers=("jax.numpy.roll",)),
+    Case("take_along_axis_of_no_rows", lambda x: jnp.take_along_axis(x, np.array([[0, 7], [-1, 1]]), 0), [("B", 2)],
+         options={"constraints": ("B >= 0",)}, covers=("jax.numpy.take_along_axis",)),
     Case("split", lambda x, n: jnp.split(x, [n // 3, n // 2]), [(7,), _N], covers=("jax.numpy.split",)),
 ]  # fmt: skip

@@ -192,6 +192,8 @@ class _SinkableNodes:
         """Whether the rows can be taken of the operands, and the node be written for them."""
         if facts_of(node.op_type).per_axis_inputs:  # they hold sizes, which would be others
             return False
+        if all(taken is None for taken in operands):  # the node makes the rows, as a Concat of x [1] and x does
+            return False
         values = [*zip(node.inputs, operands, strict=True), *((output, rows) for output in node.outputs)]
         for value, taken in values:
             dims = dims_of(value)
