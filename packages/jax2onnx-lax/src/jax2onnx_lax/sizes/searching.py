@@ -103,7 +103,7 @@ def ravel_multi_index(
     mode: str = "raise",
     order: str = "C",
     *,
-    dtype: object = None,
+    dtype: jax.typing.DTypeLike | None = None,
 ) -> Replacement | None:
     """JAX's own formula, without the question whether the type holds the number of all elements."""
     if all(map(is_static, dims)) or mode not in _MODES or order not in ("C", "F") or len(multi_index) != len(dims):
@@ -112,7 +112,7 @@ def ravel_multi_index(
         raise ConversionError(
             "jax.numpy.ravel_multi_index can raise outside of traces only: give mode='wrap' or mode='clip'."
         )
-    kind = jnp.result_type(int, *multi_index) if dtype is None else jnp.dtype(dtype)  # type: ignore[arg-type]
+    kind = jnp.result_type(int, *multi_index) if dtype is None else jnp.dtype(dtype)
     sizes = list(dims) if order == "F" else list(dims)[::-1]
     strides = [math.prod(sizes[:i]) for i in range(len(sizes))]
     total = jnp.zeros((), kind)
