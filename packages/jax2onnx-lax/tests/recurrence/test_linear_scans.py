@@ -272,6 +272,25 @@ def test_a_plain_scan_of_symbolic_length_is_few_nodes_with_one_branch():
         _agree(program, _plain, [np.tanh(decay[0]), *_arguments([(C,)], length), state[0]])
 
 
+@pytest.mark.parametrize("length", [64, "T"])
+def test_a_plain_scan_of_negative_zeros_gives_these(length):
+    program = to_onnx(_plain, [(C,), (length, C), (C,)])
+    rows = np.full((97 if length == "T" else length, C), -0.0, np.float32)
+    found = program(np.ones(C, np.float32), rows, rows[0])
+    assert all(np.signbit(y).all() for y in jax.tree.leaves(found))
+
+
+@pytest.mark.parametrize("first", [1, 8, 17, 33])
+def test_decays_whose_product_underflows_and_comes_back_take_the_loop(first):
+    def states(decays, rows, state):
+        return jax.lax.scan(lambda h, row: (row[0] * h + row[1],) * 2, state, (decays, rows))[1]
+
+    decays = np.ones((256, 8), np.float32)
+    decays[first : first + 6] = np.float32([[3.5e-16]] * 3 + [[1 / 3.5e-16]] * 3)
+    program = to_onnx(states, [(256, 8), (256, 8), (8,)])
+    _agree(program, states, [decays, np.zeros_like(decays), np.full(8, 1e10, np.float32)])
+
+
 @pytest.mark.parametrize("number", [*_NASTY, 3e38, 1e-40, 2.0])
 @pytest.mark.parametrize("place", range(3))
 def test_special_values_in_blocks_are_those_of_jax(place, number):

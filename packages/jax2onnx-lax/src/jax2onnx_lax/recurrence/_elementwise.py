@@ -229,7 +229,8 @@ def _steps_of_block(length: Dim) -> int:
 
 def _from_zero(decay: jax.Array, update: jax.Array, *, timed: bool) -> tuple[jax.Array, jax.Array]:
     """The products of the decays up to each step of a block, and the states from zero on, both [size, blocks, ...]."""
-    zeros, rows = _parts(jnp.zeros_like(update[0])), _parts(update)
+    rows = _parts(update)
+    zeros = tuple(jnp.full_like(row[0], -0.0) for row in rows)  # what is added to them keeps its sign
     if not timed:
         factor = _parts(decay[0])
         sums = sequential_scan(lambda h, row: (_sum(_product(h, factor), row),) * 2, zeros, rows)[1]
