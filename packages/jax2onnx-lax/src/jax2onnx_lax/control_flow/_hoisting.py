@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import jax
 from jax2onnx_core import Aval, Jaxpr
@@ -15,7 +15,7 @@ from jax2onnx_lax._called import CONTROL_FLOW, called_equations, is_batchable
 from jax2onnx_lax._equations import Env, dependents, evaluate, needed, read_by, value_of, variables
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 
-__all__ = ["Hoisted", "adds_weighted_products", "elements", "hoist"]
+__all__ = ["Hoisted", "added", "adds_weighted_products", "elements", "hoist"]
 
 # For larger rows, work on all steps at once is no faster than step by step: what a step saves is the call of a few
 # operators, and tensors that fit into the cache of a core no longer do.
@@ -204,9 +204,16 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
 def _terms(equations: Sequence[Equation], carry: Sequence[Var], new_carry: Sequence[Var]) -> set[Var]:
     """The variables that a step adds to values of the carry."""
     made_by = {var: eqn for eqn in equations for var in eqn.outvars}
-    pairs = [(old, made_by.get(new)) for old, new in zip(carry, new_carry, strict=True) if not is_literal(new)]
-    adds = [(old, eqn) for old, eqn in pairs if eqn is not None and eqn.primitive.name in ("add", "add_any")]
-    return {v for old, eqn in adds if old in eqn.invars for v in variables(eqn.invars) if v is not old}
+    found = (added(made_by, old, new) for old, new in zip(carry, new_carry, strict=True))
+    return {var for var in found if var is not None}
+
+
+def added(made_by: Mapping[Var, Equation], old: Var, new: Var) -> Var | None:
+    """The variable that a step adds to a value `old` of the carry, where that gives `new`; None where a step does something else."""
+    eqn = None if is_literal(new) else made_by.get(new)
+    if eqn is None or eqn.primitive.name not in ("add", "add_any") or old not in eqn.invars:
+        return None
+    return next((v for v in variables(eqn.invars) if v is not old), None)
 
 
 def _before(

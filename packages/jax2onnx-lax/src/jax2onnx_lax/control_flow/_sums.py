@@ -16,7 +16,7 @@ from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import bind_equation, defines_sizes, is_literal, open_jaxpr, struct
 
 from jax2onnx_lax._equations import dependents, evaluate, needed, value_of, variables
-from jax2onnx_lax.control_flow._hoisting import elements
+from jax2onnx_lax.control_flow._hoisting import added, elements
 
 __all__ = ["sums_behind"]
 
@@ -117,18 +117,16 @@ def _sums(equations: Sequence[Equation], invars: Sequence[Var], outvars: Sequenc
     for position, (old, new) in enumerate(zip(invars[:num_carry], outvars[:num_carry], strict=True)):
         if is_literal(new) or reads[old] != 1 or reads[new] != 1:
             continue
-        views, term = _term(made_by, old, made_by.get(new))
+        views, term = _term(made_by, added(made_by, old, new))
         if term is not None and all(not is_literal(v) and v in varying for v in term.invars):
             found.append(_Sum(position, term, views))
     return found
 
 
-def _term(made_by: Mapping[Var, Equation], old: Var, add: Equation | None) -> tuple[list[Equation], Equation | None]:
-    """The equation of the sum or product that `add` adds to `old`, None if it does not, and the linear equations after it."""
+def _term(made_by: Mapping[Var, Equation], summand: Var | None) -> tuple[list[Equation], Equation | None]:
+    """The linear equations that give a summand, and the sum or product before them; None where there is none."""
     views: list[Equation] = []
-    if add is None or add.primitive.name not in ("add", "add_any") or old not in add.invars:
-        return views, None
-    term = next((made_by.get(v) for v in variables(add.invars) if v is not old), None)
+    term = None if summand is None else made_by.get(summand)
     while term is not None and term.primitive.name in _LINEAR and len(term.invars) == 1:
         inner = made_by.get(variables(term.invars)[0])
         if term.primitive.name in _TERMS and (inner is None or inner.primitive.name not in _LINEAR | _TERMS):

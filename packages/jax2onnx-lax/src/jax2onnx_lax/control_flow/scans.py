@@ -99,7 +99,7 @@ def scan_of_sums(
     num_consts, num_carry = scan_counts(params, len(operands))
     if len(operands) == num_consts + num_carry or not is_positive(length):
         ctx.pass_on("it has no inputs, or may have no steps")
-    if is_static(length) and (length < _FEW_STEPS or unroll >= length):
+    if _has_few_steps(length, unroll):
         ctx.pass_on("it has few steps")
     avals = list(map(struct, ctx.avals_in))
     traced = ctx.attempt(
@@ -109,6 +109,11 @@ def scan_of_sums(
     if traced is None:
         ctx.pass_on("it adds up no products")
     return ctx.inline(traced, *operands)
+
+
+def _has_few_steps(length: Dim, unroll: int) -> bool:
+    """Whether no form for many steps at once pays."""
+    return is_static(length) and (length < _FEW_STEPS or unroll >= length)
 
 
 def _loop(jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, params: Mapping[str, object]) -> Loop:
@@ -127,7 +132,7 @@ def scan_of_linear_states(
     """The same of scans with states that are linear recurrences, for many steps at once; it is tried first."""
     from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan  # thirty modules, which only a scan needs
 
-    if not is_positive(length) or (is_static(length) and (length < _FEW_STEPS or unroll >= length)):
+    if not is_positive(length) or _has_few_steps(length, unroll):
         ctx.pass_on("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
@@ -148,7 +153,7 @@ def scan_of_numbered_terms(
     known = LoopBody.analyse(jaxpr, num_consts, num_carry)
     if len(operands) != num_consts + num_carry or not known.counters:
         ctx.pass_on("it has inputs, or no counter")
-    if not is_static(length) or length < _FEW_STEPS or unroll >= length:
+    if not is_static(length) or _has_few_steps(length, unroll):
         ctx.pass_on("it has few steps")
     if not adds_weighted_products(jaxpr, num_consts, num_carry, known.states):
         ctx.pass_on("it does more than to add up products times something")
@@ -190,7 +195,7 @@ def scan_of_indexed_rows(
     ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
 ) -> Sequence[Value]:
     """A scan whose body reads and writes rows at its counter, as `fori_loop` does, over these rows; it is tried before the others."""
-    if is_static(length) and (length < _FEW_STEPS or unroll >= length):
+    if _has_few_steps(length, unroll):
         ctx.pass_on("it has few steps")
     num_consts, num_carry = scan_counts(params, len(operands))
     init = operands[num_consts : num_consts + num_carry]

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax2onnx_core import Context, Dim, Jaxpr, Rules, Value
 from jax2onnx_core.jaxprs import Dims, is_static
-from jax2onnx_core.lowering.physical import physical_type
+from jax2onnx_core.lowering.physical import static_type
 from jax2onnx_graph.build.builder import Array
 
 from jax2onnx_lax import _compat
@@ -42,7 +42,7 @@ def random_unwrap(ctx: Context, words: Value) -> Value:
 @rules.lower("random_seed", physical=True)
 def random_seed(ctx: Context, seeds: Value, **_: object) -> Value:
     """Keys from integer seeds of any shape."""
-    return _drawn(ctx, functools.partial(_compat.random_seed, ctx.avals_out[0].dtype), seeds)
+    return ctx.jax(functools.partial(_compat.random_seed, ctx.avals_out[0].dtype), seeds)
 
 
 @rules.lower("random_split", physical=True)
@@ -56,7 +56,7 @@ def random_split(ctx: Context, words: Value, *, shape: Sequence[Dim]) -> Value:
 def random_fold_in(ctx: Context, words: Value, data: Value) -> Value:
     """A new key from each key and integer, broadcast together."""
     keys = ctx.avals_in[0]
-    return _drawn(ctx, lambda w, d: _compat.random_fold_in(keys.dtype, w, d, keys.shape), words, data)
+    return ctx.jax(lambda w, d: _compat.random_fold_in(keys.dtype, w, d, keys.shape), words, data)
 
 
 @rules.lower("random_bits", physical=True)
@@ -74,11 +74,10 @@ def random_gamma(ctx: Context, words: Value, alpha: Value, *, log_space: bool) -
 
 
 def _drawn(ctx: Context, draw: _compat.ArrayFn, *operands: Value) -> Value:
-    """The words or numbers that `draw` gives: a constant where its operands are known."""
-    dtype, dims = physical_type(ctx.avals_out[0])
-    sizes = [dim for dim in dims if is_static(dim)]
-    if len(sizes) == len(dims) and math.prod(sizes) <= _MOST_STORED:
-        stored = ctx.fold(lambda *arrays: _at_export(draw, *arrays), *operands, dims=sizes, dtype=dtype)
+    """The words or numbers that `draw` gives: a constant where its operands are known, however small these are beside it."""
+    dtype, dims = static_type(ctx.avals_out[0])
+    if all(map(is_static, ctx.avals_out[0].shape)) and math.prod(dims) <= _MOST_STORED:
+        stored = ctx.fold(lambda *arrays: _at_export(draw, *arrays), *operands, dims=dims, dtype=dtype)
         if stored is not None:
             return stored
     return ctx.jax(draw, *operands)
