@@ -286,7 +286,7 @@ def test_decays_whose_product_underflows_and_comes_back_take_the_loop(first):
         return jax.lax.scan(lambda h, row: (row[0] * h + row[1],) * 2, state, (decays, rows))[1]
 
     decays = np.ones((256, 8), np.float32)
-    decays[first : first + 6] = np.float32([[3.5e-16]] * 3 + [[1 / 3.5e-16]] * 3)
+    decays[first : first + 6] = np.array([[3.5e-16]] * 3 + [[1 / 3.5e-16]] * 3, np.float32)
     program = to_onnx(states, [(256, 8), (256, 8), (8,)])
     _agree(program, states, [decays, np.zeros_like(decays), np.full(8, 1e10, np.float32)])
 
