@@ -56,15 +56,13 @@ def factors(value: ir.Value | None, roles: ExpertAxes) -> Iterator[tuple[ir.Valu
         if node is None or node.domain or node in seen or len(seen) >= _MOST_NODES:
             continue
         seen.add(node)
-        are_factors = [operand is not None and _is_factor(node, operand) for operand in node.inputs]
-        axes = operand_axes(node, own) if any(are_factors) else None
-        for operand, is_factor, of_operand in zip(node.inputs, are_factors, axes or [], strict=False):
-            if operand is not None and is_factor and of_operand.missing == roles.missing:
+        for operand, of_operand in zip(node.inputs, operand_axes(node, own) or [], strict=False):
+            if operand is not None and of_operand.missing == roles.missing and _is_factor(node, operand):
                 yield operand, of_operand
                 waiting.append((operand, of_operand))
 
 
-def _is_factor(node: ir.Node, operand: ir.Value | None) -> bool:
+def _is_factor(node: ir.Node, operand: ir.Value) -> bool:
     """Whether the result of a node is zero where an operand is, if all numbers are finite."""
     match node.op_type:
         case "Mul" | "MatMul":
@@ -76,13 +74,10 @@ def _is_factor(node: ir.Node, operand: ir.Value | None) -> bool:
     return operand is node.inputs[0] and (facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS)
 
 
-def _gates(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
+def _gates(value: ir.Value, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
     """A value as gates, if it differs by token and expert alone, and few of a token are other than zero."""
-    dims, rows = dims_of(value), [*roles.tokens, roles.expert]
-    if value is None or dims is None or len({None if one is None else one.axis for one in rows} - {None}) < len(rows):
-        return None
-    others = roles.others(dims, sizes)
-    axes = tuple(one.axis for one in rows if one is not None and one.is_whole)
-    if others is None or len(axes) < len(rows) or math.prod(others.values()) != 1:
+    dims, axes = dims_of(value), roles.own_axes
+    others = None if dims is None else roles.others(dims, sizes)
+    if axes is None or others is None or math.prod(others.values()) != 1:
         return None
     return None if sparsity(value, SubAxis(axes[-1]), sizes.experts) is None else GateFactor(value, axes)
