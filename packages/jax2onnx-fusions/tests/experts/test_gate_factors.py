@@ -53,16 +53,6 @@ def test_factors(body, names):
     assert " ".join(str(one.name) for one, _ in factors(value, roles)) == names
 
 
-def test_the_shape_of_a_view_is_no_factor_where_nothing_differs_by_token():
-    value, _ = made("y = Reshape(v, split)")
-    assert [one.name for one, _ in factors(value, ExpertAxes((), None))] == ["v"]
-
-
-def test_a_default_is_no_factor_where_nothing_differs_by_token():
-    value, _ = made("y = Where(mask, v, none)")
-    assert [one.name for one, _ in factors(value, ExpertAxes((), None))] == ["mask", "v"]
-
-
 @pytest.mark.parametrize(
     ("body", "name", "axes"),
     [

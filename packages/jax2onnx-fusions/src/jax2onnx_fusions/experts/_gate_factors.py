@@ -33,7 +33,7 @@ class GateFactor:
     axes: tuple[int, ...]
 
 
-def gate_factor(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
+def gate_factor(value: ir.Value, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
     """Find the gates, the same for all features of a token, such that a value of finite factors is zero where they are.
 
     Args:
@@ -45,15 +45,15 @@ def gate_factor(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> Gate
     return next((gates for gates in found if gates is not None), None)
 
 
-def factors(value: ir.Value | None, roles: ExpertAxes) -> Iterator[tuple[ir.Value, ExpertAxes]]:
+def factors(value: ir.Value, roles: ExpertAxes) -> Iterator[tuple[ir.Value, ExpertAxes]]:
     """Yield values with their axes of tokens and experts, so that a value of finite factors is zero for a token and expert if one of them is.
 
     Each has all the axes that `roles` has: what lacks one is not computed of gates that differ along it.
     """
     waiting, seen = [(value, roles)], set[ir.Node]()
     for one, own in waiting:
-        node = None if one is None else one.producer()
-        if node is None or node.domain or node in seen or len(seen) >= _MOST_NODES:
+        node = one.producer()
+        if node is None or node in seen or len(seen) >= _MOST_NODES:
             continue
         seen.add(node)
         for operand, of_operand in zip(node.inputs, operand_axes(node, own) or [], strict=False):
@@ -68,10 +68,10 @@ def _is_factor(node: ir.Node, operand: ir.Value) -> bool:
         case "Mul" | "MatMul":
             return True
         case "Where":
-            return operand in node.inputs[:2] and scalar(node.inputs[2]) == 0
+            return scalar(node.inputs[2]) == 0
         case "Div":
             return operand is node.inputs[0]
-    return operand is node.inputs[0] and (facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS)
+    return facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS
 
 
 def _gates(value: ir.Value, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
