@@ -16,6 +16,8 @@ __all__ = ["explained_run", "raise_explained", "run_errors"]
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 #: The messages of the kernels of convolutions and poolings for images of which a spatial axis, or that of the result, has no elements.
 _NO_ELEMENTS = re.compile(r"Invalid input shape: \{|Only N can be zero|Computed output dimension is <= 0")
+#: Those of the kernels that read one of no elements.
+_NOTHING_TO_READ = re.compile(r"within the inclusive range \[0,-1\]|must be 1 instead of 0")
 
 
 def run_errors() -> tuple[type[Exception], ...]:
@@ -24,8 +26,12 @@ def run_errors() -> tuple[type[Exception], ...]:
 
 
 def raise_explained(error: Exception) -> NoReturn:
-    """Raise RuntimeInputError where a kernel of convolution or pooling refused an image without elements, else the error."""
+    """Raise RuntimeInputError where a kernel refused an axis without elements, else the error."""
     *_, node = [None, *_NODE.finditer(str(error))]
+    if node is not None and _NOTHING_TO_READ.search(str(error)) is not None:
+        raise RuntimeInputError(
+            f"At these sizes an axis has no elements, of which {node[1]} is to read one (node {node[2]!r}). Give larger inputs."
+        ) from error
     if node is None or _NO_ELEMENTS.search(str(error)) is None:
         raise error
     raise RuntimeInputError(
