@@ -1,4 +1,4 @@
-"""Errors of ONNX Runtime while a model runs, in the words of the caller."""
+"""Errors of ONNX Runtime, in the words of the caller."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from jax2onnx_graph.errors import RuntimeInputError
+from jax2onnx_graph.errors import RuntimeInputError, TargetError
 
 from jax2onnx_onnxruntime._compat import refusals
 
-__all__ = ["explained_run", "raise_explained", "run_errors"]
+__all__ = ["explained", "explained_run", "raise_explained", "run_errors"]
 
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 #: The messages of the kernels of convolutions and poolings for images of which a spatial axis, or that of the result, has no elements.
@@ -48,3 +48,14 @@ def explained_run() -> Iterator[None]:
         yield
     except run_errors() as error:
         raise_explained(error)
+
+
+@contextlib.contextmanager
+def explained(refusal: str = "ONNX Runtime cannot load the model") -> Iterator[None]:
+    """Raise TargetError where ONNX Runtime is missing or refuses a model; `refusal` is how the message begins."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise TargetError(str(error)) from error
+    except refusals() as error:
+        raise TargetError(f"{refusal}: {error}") from error
