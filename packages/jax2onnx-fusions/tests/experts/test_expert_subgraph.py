@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import onnx
 import onnx_ir as ir
 import pytest
@@ -41,7 +43,7 @@ def subgraph(body: str, roles: ExpertAxes = ROLES) -> ExpertSubgraph:
     ("body", "operators", "leaves", "weights", "products"),
     [
         ("y = Identity(h)", "MatMul Identity", "xu u", 96, 1), ("y = Add(h, b)", "MatMul Add", "xu u b", 96, 1),
-        ("y = Add(h, c)", "MatMul Add", "xu u", 96, 1), ("r = Relu(h) y = MatMul(r, d)", "MatMul Relu MatMul", "xu u d", 192, 2),
+        ("y = Clip(h, , half)", "MatMul Clip", "xu u", 96, 1), ("y = Add(h, c)", "MatMul Add", "xu u", 96, 1), ("r = Relu(h) y = MatMul(r, d)", "MatMul Relu MatMul", "xu u d", 192, 2),
         ("y = MatMul(h, w)", "MatMul MatMul", "xu u", 96, 1), ("vu = Unsqueeze(v, a0) y = Mul(h, vu)", "MatMul Mul", "xu u vu", 96, 1),
         ("y = Mul(h, h8)", "MatMul Mul", "xu u h8", 96, 1), ("y = Softmax<axis = 2>(h)", "MatMul Softmax", "xu u", 96, 1),
         ("y = Softmax<axis = -1>(h)", "MatMul Softmax", "xu u", 96, 1), ("y = ReduceSum(h, a2)", "MatMul ReduceSum", "xu u", 96, 1),
@@ -141,6 +143,7 @@ def test_nodes_of_one_expert(body, reason, weights):
     [
         ("k = MatMul(one, u) y = Add(k, b)", "MatMul Add", "u b", 96), ("k = MatMul(one, u) r = Relu(k) y = MatMul(r, d)", "MatMul Relu MatMul", "u d", 192),
         ("k = MatMul(one, u) y = MatMul(k, w)", "MatMul MatMul", "u", 96), ("n = Neg(b) y = MatMul(n, w)", "Neg MatMul", "b", 0),
+        ("k = MatMul(one, u) y = Softmax<axis = 2>(k)", "MatMul Softmax", "u", 96), ("k = MatMul(one, u) y = Concat<axis = 2>(k, b)", "MatMul Concat", "u b", 96),
     ],
 )  # fmt: skip
 def test_nodes_of_one_token(body, operators, leaves, weights):
@@ -151,3 +154,18 @@ def test_nodes_of_one_token(body, operators, leaves, weights):
     assert " ".join(node.op_type for node in region.steps) == operators
     assert " ".join(str(leaf.name) for leaf in region.leaves) == leaves
     assert region.weights == weights
+
+
+@pytest.mark.parametrize(
+    ("body", "data", "weight"),
+    [
+        ("y = MatMul(x, a)", (0, 1, 0), (1, 0, 1)), ("y = Gemm(x, a, c)", (0, 1, 0), (1, 0, 1)), ("y = Gemm<transB = 1>(v, a)", (0, 1, 0), (1, 1, 0)),
+        ("t = Transpose(x) y = Gemm<transA = 1>(t, a)", (0, 0, 1), (1, 0, 1)),
+    ],
+)  # fmt: skip
+def test_the_axes_of_a_product(body, data, weight):
+    """The operand, the axis that it sums over, the axis of the result."""
+    value, tokens = value_of(body)
+    region = ExpertSubgraph(Sizes(tokens, 8), inside=[*value.graph])
+    region.add(value, ExpertAxes((SubAxis(0),), None))
+    assert [dataclasses.astuple(one) for one in region.factors(region.steps[value.producer()])] == [data, weight]
