@@ -251,7 +251,9 @@ class _Scan:
     def divided(self, num_consts: int) -> Sequence[Value]:
         """Emit an ONNX Scan of the equations that the carry needs; the rest of the body runs before and after it, for all steps at once."""
         ctx, body = self.ctx, self.body
-        given = body.jaxpr, num_consts, body.num_carry, list(map(struct, ctx.avals_in))
+        avals = [struct(v.aval) for v in open_jaxpr(body.jaxpr)[0].invars]
+        rows = [jax.ShapeDtypeStruct((self.length, *x.shape), x.dtype) for x in avals[num_consts + body.num_carry :]]
+        given = body.jaxpr, num_consts, body.num_carry, [*avals[: num_consts + body.num_carry], *rows]
         parts = ctx.attempt(lambda: ctx.once(lambda: hoist(*given), "hoist", *given), "the division of the body")
         if parts is None:
             return self.as_scan()
