@@ -16,14 +16,12 @@ from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import definitely_le, is_positive, is_static
 
 from jax2onnx_lax._compat import is_differentiated
-from jax2onnx_lax.complex._arrays import joined, parts
 
 __all__ = ["composites"]
 
 composites = Composites()
 
 _Arrays: TypeAlias = list[jax.Array]
-_Apart: TypeAlias = list[tuple[jax.Array, ...]]
 
 #: Up to so many elements, doubling is faster than blocks, and so is the recursion that JAX writes for a number.
 _MOST_DOUBLED, _MOST_RECURSIVE = 128, 255
@@ -122,7 +120,7 @@ class _AssociativeScan:
         """All prefixes, each from the one before it."""
         rows = [jnp.expand_dims(jnp.moveaxis(x, self.axis, 0), self.axis + 1) for x in arrays]
         first = [x[0] for x in rows]
-        others = self._prefixes(first, [x[1:] for x in rows])
+        others = lax.scan(self._step, first, [x[1:] for x in rows])[1]
         whole = [jnp.concatenate([y[None], ys]) for y, ys in zip(first, others, strict=True)]
         return [jnp.moveaxis(jnp.squeeze(y, self.axis + 1), 0, self.axis) for y in whole]
 
@@ -151,23 +149,16 @@ class _AssociativeScan:
         rows = [jnp.moveaxis(jnp.take(x, numbers, self.axis, mode="clip"), self.axis, 0) for x in arrays]
         first, rest = [x[0] for x in rows], [x[1:] for x in rows]
 
-        ends = self._prefixes(first, rest, last=True)
+        ends = lax.scan(lambda state, row: (self.combine(state, row), None), first, rest)[0]
         whole = self.scan(ends, count) if is_static(count) else self.doubled(ends, count)
         before = [jnp.take(y, jnp.maximum(blocks - 1, 0), self.axis, mode="clip") for y in whole]
         first = self._where(blocks > 0, self.combine(before, first), first)
-        others = self._prefixes(first, rest)
+        others = lax.scan(self._step, first, rest)[1]
         return [self._in_order(jnp.concatenate([y[None], ys]), length) for y, ys in zip(first, others, strict=True)]
 
-    def _prefixes(self, first: _Arrays, rows: _Arrays, *, last: bool = False) -> _Arrays:
-        """Combine the rows one after another: what there is after each row, or after the last one."""
-
-        def step(state: _Apart, row: _Apart) -> tuple[_Apart, _Apart | None]:
-            made = self.combine(*([joined(x) for x in side] for side in (state, row)))
-            apart = [parts(x) for x in made]
-            return apart, None if last else apart
-
-        end, each = lax.scan(step, *([parts(x) for x in side] for side in (first, rows)))
-        return [joined(y) for y in (end if last else each)]
+    def _step(self, state: _Arrays, row: _Arrays) -> tuple[_Arrays, _Arrays]:
+        made = self.combine(state, row)
+        return made, made
 
     def _in_order(self, rows: jax.Array, length: Dim) -> jax.Array:
         """[place in the block, …, block, …] as [..., element, ...]."""
