@@ -233,7 +233,7 @@ class RoutedComputation:
         elif facts.axes_input is not None:
             places = [own.index(axis) + 1 for axis in named_axes(node, len(dims)) or ()]
             inputs += [None] * (facts.axes_input + 1 - len(inputs))
-            is_scalar = rank_of(inputs[facts.axes_input]) == 0
+            is_scalar = rank_of(inputs[facts.axes_input]) == 0  # the axis of a CumSum
             inputs[facts.axes_input] = self.at.constant(places[0], np.int64) if is_scalar else self.at.ints(places)
         results = self.at.emit(node.op_type, inputs, "", len(node.outputs), None, None, attributes)
         for old, new in zip(node.outputs, results, strict=True):
