@@ -15,21 +15,22 @@ HEAD = """n = Constant<value = int64[8] {0, 1, 2, 3, 4, 5, 6, 7}>() a0 = Constan
     grouped = Constant<value = int64[3] {6, 4, 2}>()
     iu = Unsqueeze(i, a2) eq = Equal(iu, n) c = Cast<to = 1>(eq) p = ReduceMax<keepdims = 0>(c, a1)
     s = Mul(p, v) sb = Cast<to = 9>(s) su = Unsqueeze(s, a2) sbu = Unsqueeze(sb, a2) sh = Mul(su, h) """
-INPUTS = "int64[6,2] i, float[6,1] v, float[6,8] w, float[6,8,3] h, bool[6,8] m, float[3,3] d, float[8,3,3] e, bool[6,8,3] mh"
+INPUTS = "int64[6,2] i, float[6,1] v, float[6,8] w, float[6,8,3] h, bool[6,8] m, float[3,3] d, float[6,8,F] some, float[2,6,8] two, float[2,6,8,3] wide, float[8,3] one_row, bool[6,8,3] mh"
 
 
-def gates_of(body: str, tokens: int = 0, expert: int = 1) -> tuple[str, tuple[int, ...]] | None:
+def gates_of(body: str, tokens: tuple[int, ...] = (0,), expert: int = 1) -> tuple[str, tuple[int, ...]] | None:
     """The name of the gates that y has as a factor, and their axes."""
     text = f'<ir_version: 10, opset_import: ["" : 21]> g ({INPUTS}) => (y) {{ {HEAD} {body} }}'
     (y,) = ShapeInferencePass()(ir.from_onnx_text(text)).model.graph.outputs
-    found = gate_factor(y, ExpertAxes((SubAxis(tokens),), SubAxis(expert)), Sizes((6,), 8))
+    sizes = Sizes(tuple(y.shape[axis] for axis in tokens), 8)
+    found = gate_factor(y, ExpertAxes(tuple(map(SubAxis, tokens)), SubAxis(expert)), sizes)
     return None if found is None else (str(found.value.name), found.axes)
 
 
 @pytest.mark.parametrize(
     ("body", "gates"),
     [
-        ("y = Mul(su, h)", "su"), ("y = Mul(h, su)", "su"), ("y = Mul(h, sh)", "su"), ("k = Mul(su, h) y = Neg(k)", "su"), ("y = Div(su, h)", "su"),
+        ("y = Mul(su, h)", "su"), ("k = Mul(some, su) y = Neg(k)", "su"), ("y = Mul(h, su)", "su"), ("y = Mul(h, sh)", "su"), ("k = Mul(su, h) y = Neg(k)", "su"), ("y = Div(su, h)", "su"),
         ("k = Mul(h, su) y = MatMul(k, d)", "su"), ("k = Mul(h, su) y = Relu(k)", "su"), ("k = Mul(h, su) y = Abs(k)", "su"), ("y = Where(mh, sh, zero)", "su"),
         ("y = Where(sbu, h, zero)", "sbu"), ("y = Where(mh, sh, h)", None), ("y = Where(mh, h, sh)", None), ("y = Where(mh, sh, one)", None),
         ("y = Where(sbu, zero, h)", None), ("y = Where(sbu, h, h)", None), ("y = Div(h, su)", None), ("y = Add(su, h)", None), ("y = Sub(h, su)", None),
@@ -56,7 +57,22 @@ def test_factors_with_features(body, gates):
     ],
 )  # fmt: skip
 def test_factors_of_other_arrangements(body, tokens, expert, found):
-    assert gates_of(body, tokens, expert) == found
+    assert gates_of(body, (tokens,), expert) == found
+
+
+ONE_HOT = "number = Constant<value = int64 {5}>() o = Equal(n, number) g = Cast<to = 1>(o) gu = Unsqueeze(g, a1) "
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens", "expert", "found"),
+    [
+        ("y = Mul(gu, one_row)", (), 0, ("gu", (0,))), ("y = Mul(one_row, one_row)", (), 0, None),
+        ("k = Mul(two, s) ku = Unsqueeze(k, a3) y = Mul(ku, wide)", (0, 1), 2, ("ku", (0, 1, 2))),
+        ("ku = Unsqueeze(two, a3) y = Mul(ku, wide)", (0, 1), 2, None), ("y = Mul(su, wide)", (0, 1), 2, None),
+    ],
+)  # fmt: skip
+def test_factors_of_one_token_and_of_tokens_along_two_axes(body, tokens, expert, found):
+    assert gates_of(ONE_HOT + "a3 = Constant<value = int64[1] {3}>() " + body, tokens, expert) == found
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(23, True), (24, False)])
