@@ -10,7 +10,9 @@ from jax2onnx_fusions.experts._mixtures import Mixture, mixtures_at
 HEAD = """a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64[1] {1}>() a2 = Constant<value = int64[1] {2}>()
     both = Constant<value = int64[2] {0, 1}>() none = Constant<value = float {0}>() half = Constant<value = float {0.5}>()
     n = Constant<value = int64[3] {0, 1, 2}>() e = Equal(i, n) g = Cast<to = 1>(e) rows = Constant<value = int64[2] {0, 12}>() ends = Constant<value = int64[2] {0, 2}>()
-    row = Constant<value = int64[2] {1, 12}>() column = Constant<value = int64[2] {12, 1}>() """
+    row = Constant<value = int64[2] {1, 12}>() column = Constant<value = int64[2] {12, 1}>()
+    between = Constant<value = int64[2] {1, 3}>() inner = Constant<value = int64[3] {0, 1, 12}>() after = Constant<value = int64[2] {1, 2}>()
+    columns = Constant<value = int64[2] {12, 2}>() """
 INPUTS = "int64[T,1] i, int64[1] j, float[12,5] u, float[5,12] z"
 
 
@@ -71,6 +73,7 @@ def test_products(inputs, expected):
         ("float[T,3,1] a, float[T,3,4] b", "m = Mul(a, b) y = ReduceMax(m, a1)", ["a[0,1] b[0|1] T x 3"]),
         ("float[T,N,1] a, float[T,N,4] b", "m = Mul(a, b) y = ReduceSum(m, a1)", []),
         ("float[T,1,1] a, float[T,3,4] b", "m = Mul(a, b) y = ReduceSum(m, a1)", []),
+        ("float[1,1,1] a, float[T,3,4] b", "m = Mul(a, b) y = ReduceSum(m, a1)", []),
         ("float[T,3,4] a, float[T,3,1] b", "m = Mul(a, b) y = ReduceSum(m, a1)", ["b[0,1] a[0|1] T x 3"]),
         ("float[3,1,4] a, float[3,T,4] b", "m = Mul(a, b) y = ReduceSum(m, a0)", []),
         ("float[1,T,3] a, float[4,T,3] b", "m = Mul(a, b) y = ReduceSum(m, a2)", []),
@@ -114,6 +117,9 @@ ONE = "h = Equal(j, n) k = Cast<to = 1>(h) "
          ["r[0] z[|1] 12", "p[0] y[|None] 3 gated product"]),
         ("float[3,4] b", ONE + "p = Unsqueeze(k, a1) m = Mul(p, b) r = Reshape(m, column) s = Exp(z) y = MatMul(s, r)", ["r[0] s[|1] 12"]),
         ("float[5,12] v, float[12,1] b", "y = MatMul(v, b)", ["b[0] v[|1] 12"]),
+        ("float[T,1,3,4] b", "p = Unsqueeze(g, between) m = Mul(p, b) r = Reshape(m, inner) y = MatMul(r, u)", ["p[0,2] y[0|None] T x 3 gated product"]),
+        ("float[3,4] b, float[2,5,12] v", ONE + "p = Unsqueeze(k, a1) m = Mul(p, b) r = Reshape(m, column) y = MatMul(v, r)", []),
+        ("float[3,4,2] b", ONE + "p = Unsqueeze(k, after) m = Mul(p, b) r = Reshape(m, columns) y = MatMul(z, r)", []),
     ],
 )  # fmt: skip
 def test_contractions(inputs, body, expected):
@@ -131,7 +137,6 @@ STEP = "(float[T,4] carry, float[T,4] term) => (float[T,4] sum)"
         (f"<body = b {STEP} {{ sum = Sub(carry, term) }}, num_scan_inputs = 1>", False),
         (f"<body = b {STEP} {{ sum = Add(carry, carry) }}, num_scan_inputs = 1>", False),
         (f"<body = b {STEP} {{ twice = Add(term, term) sum = Add(carry, twice) }}, num_scan_inputs = 1>", False),
-        (f"<body = b {STEP} {{ sum = Add(carry, term) }}, num_scan_inputs = 1, scan_input_axes = [1]>", False),
         (f"<body = b {STEP[:-1]}, float[T,4] all) {{ sum = Add(carry, term) all = Identity(sum) }}, num_scan_inputs = 1>", False),
         ("<body = b (float[T,4] carry, float[1,4] term) => (float[T,4] sum) { sum = Add(carry, term) }, num_scan_inputs = 1>", False),
     ],
@@ -141,3 +146,19 @@ def test_scans(body, is_found):
     others = ", others" if "all" in body else ""
     found = [told(one) for one in mixtures(inputs, f"m = Mul(a, b) y{others} = Scan{body}(start, m)")]
     assert found == (["a[1,0] b[1|0] T x 3 + start"] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ("num_scan_inputs = 1", ["a[1,0] b[1|0] 3 x 3 + s"]), ("num_scan_inputs = 1, scan_input_axes = [1]", []),
+        # Nothing is carried: each step adds a row of both.
+        ("num_scan_inputs = 2", []),
+    ],
+)  # fmt: skip
+def test_a_scan_sums_along_its_first_axis(attributes, expected):
+    step = "(float[3,4] carry, float[3,4] term) => (float[3,4] sum) { sum = Add(carry, term) }"
+    start = "m = Mul(a, b) s = Expand(start, three)" if "= 2" in attributes else "m = Mul(a, b) s = Identity(start)"
+    inputs = "float[3,3,1] a, float[3,3,4] b, float[3,4] start, int64[3] three"
+    found = mixtures(inputs, f"{start} y = Scan<body = b {step}, {attributes}>(s, m)")
+    assert [told(one) for one in found] == expected

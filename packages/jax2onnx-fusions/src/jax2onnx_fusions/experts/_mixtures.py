@@ -22,7 +22,6 @@ from jax2onnx_fusions.experts._routing import GateUse
 __all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
 _Dims = tuple[LabelledDim, ...]
-_SCAN_AXES = ("scan_input_axes", "scan_output_axes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,8 +187,8 @@ def _summed(value: ir.Value, dims: _Dims, expert: int) -> Mixture | None:
 
 def _of_scan(node: ir.Node) -> list[Mixture]:
     """The sum that a Scan computes by adding one term in each step to its carry."""
-    body = node.attributes["body"].as_graph()
-    if len(body.inputs) != 2 or len(body.outputs) != 1 or any(name in node.attributes for name in _SCAN_AXES):
+    body, scanned = node.attributes["body"].as_graph(), node.attributes["num_scan_inputs"].as_int()
+    if scanned != 1 or len(body.outputs) != 1 or "scan_input_axes" in node.attributes:
         return []
     add = operation(body.outputs[0], "Add")
     if add is None or {*add.inputs} != {*body.inputs} or not same_dims(*(dims_of(value) for value in body.inputs)):
