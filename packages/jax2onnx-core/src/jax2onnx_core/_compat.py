@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import itertools
 import os
 import sys
@@ -248,11 +249,26 @@ def bind_primitive(primitive: Primitive, params: Params, *operands: jax.Array) -
 
 
 def definition(primitive: Primitive) -> Function | None:
-    """The function by which a library defined a primitive of its own; None for one that JAX itself implements."""
+    """The function by which a library defined a primitive of its own, to be run or to be compiled; None for one that JAX itself implements."""
     impl: Function = primitive.impl
-    function = impl.func if isinstance(impl, functools.partial) else impl
-    of_jax = not isinstance(function, types.FunctionType) or function.__module__.partition(".")[0] == "jax"
-    return None if of_jax else impl
+    return impl if _is_of_library(impl) else _compiled_function(primitive)
+
+
+def _is_of_library(fn: Function) -> bool:
+    function = fn.func if isinstance(fn, functools.partial) else fn
+    return isinstance(function, types.FunctionType) and function.__module__.partition(".")[0] != "jax"
+
+
+def _compiled_function(primitive: Primitive) -> Function | None:
+    """The function of a library that `mlir.lower_fun` registered for every platform, or for the CPU."""
+    entry = _mlir._lowerings.get(primitive) or _mlir._platform_specific_lowerings["cpu"].get(primitive)
+    if entry is None or not isinstance(entry.rule, types.FunctionType) or entry.rule.__code__ is not _LOWER_FUN:
+        return None
+    fn: Function = inspect.getclosurevars(entry.rule).nonlocals["fun"]
+    return fn if _is_of_library(fn) else None
+
+
+_LOWER_FUN = _mlir.lower_fun(lambda: None).__code__
 
 
 def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTreeDef]:

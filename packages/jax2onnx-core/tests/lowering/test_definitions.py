@@ -7,6 +7,7 @@ import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters import mlir
 from jax2onnx_core import errors, to_onnx
 
 
@@ -22,6 +23,14 @@ def test_a_primitive_is_lowered_by_its_definition():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     program = to_onnx(lambda x: scaled.bind(x, by=3), [("B", 3)])
     np.testing.assert_allclose(program(x), np.sin(x) * 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("platform", [None, "cpu"])
+def test_a_primitive_is_lowered_by_the_function_that_compiles_it(platform):
+    scaled = jax.extend.core.Primitive("library_compiled")
+    scaled.def_abstract_eval(lambda x, **_: jax.core.ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(scaled, mlir.lower_fun(lambda x, *, by: jnp.sin(x) * by, multiple_results=False), platform)
+    to_onnx(jax.jit(lambda x: scaled.bind(x, by=3)), [("B", 3)]).verify()
 
 
 @pytest.mark.parametrize("x64", [False, True])

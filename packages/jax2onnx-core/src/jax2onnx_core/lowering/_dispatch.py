@@ -158,7 +158,7 @@ class Dispatcher:
             self._decomposing.discard(key)
 
     def _by_definition(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value] | None:
-        """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function, traced as the user's."""
+        """Lower a primitive by the JAX function that its library defined it by (`Primitive.def_impl`, `mlir.lower_fun`), traced as the user's."""
         definition = _compat.definition(operation.primitive)
         if definition is None:
             return None
