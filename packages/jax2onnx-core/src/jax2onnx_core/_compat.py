@@ -498,6 +498,11 @@ def default_options() -> contextlib.AbstractContextManager[None]:
     return _options(_DEFAULT_OPTIONS | _EXPERIMENTS)
 
 
+def default_types(*, x64: bool) -> contextlib.AbstractContextManager[None]:
+    """Inside, JAX's types are those of a user with or without 64 bits: a function that asks for float64 gets float32 without."""
+    return _options({"jax_enable_x64": x64, "jax_explicit_x64_dtypes": "warn"})
+
+
 def without_experiments() -> contextlib.AbstractContextManager[None]:
     """Inside, the user's options hold, but for those by which JAX tries out another form of jaxprs."""
     return _options(_EXPERIMENTS)

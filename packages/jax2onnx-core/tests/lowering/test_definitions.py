@@ -41,6 +41,14 @@ def test_a_definition_is_traced_with_the_types_of_the_user(x64):
     to_onnx(lambda x: counted.bind(x), [("B", 3)], x64=x64).verify()
 
 
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
+def test_a_definition_that_asks_for_float64_gets_the_types_of_the_user():
+    precise = _primitive("library_precise", lambda x: jnp.cumsum(x.astype(jnp.float64), 0) + jnp.ones(3, jnp.float64))
+    program = to_onnx(lambda x: precise.bind(x), [("B", 3)], x64=False)
+    assert program(np.ones((2, 3), np.float32)).dtype == np.float32
+    program.verify()
+
+
 def test_a_definition_is_traced_with_composites():
     activated = _primitive("library_activated", lambda x: jax.nn.softplus(x))
     program = to_onnx(lambda x: activated.bind(x), [("B", 3)])

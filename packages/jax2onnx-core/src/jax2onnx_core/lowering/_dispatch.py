@@ -163,7 +163,10 @@ class Dispatcher:
         if definition is None:
             return None
         try:
-            with jax.enable_x64(self._x64), activation_window(self._registry.composites, self._registry) as declined:
+            with (
+                _compat.default_types(x64=self._x64),
+                activation_window(self._registry.composites, self._registry) as declined,
+            ):
                 jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))
         except Exception as error:  # noqa: BLE001 (foreign code, perhaps not meant to be traced)
             self._log.declined(operation.name, f"its implementation cannot be traced: {error}")
