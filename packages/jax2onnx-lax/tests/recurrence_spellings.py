@@ -221,6 +221,23 @@ def growing_sum_and_difference(x, z):
     return lax.scan(step, _state(C), (x, z))
 
 
+@_add((C,), (C,))
+def sums_kept_in_range_by_their_maximum(k, v):
+    """RWKV-4: the maximum is a loop of its own."""
+    w, u = -jnp.exp(jnp.linspace(-2, 1, C)), jnp.linspace(-1, 1, C)
+
+    def step(state, row):
+        (a, b, p), (k, v) = state, row
+        top = jnp.maximum(p, u + k)
+        old, new = jnp.exp(p - top), jnp.exp(u + k - top)
+        y = (old * a + new * v) / (old * b + new)
+        top = jnp.maximum(p + w, k)
+        old, new = jnp.exp(p + w - top), jnp.exp(k - top)
+        return (old * a + new * v, old * b + new, top), y
+
+    return lax.scan(step, (_state(C), _state(C), jnp.full(C, -1e38, k.dtype)), (k, v))
+
+
 @_add((C,))
 def diagonal_of_complex_numbers(x):
     rate = jnp.exp(-0.1 + 1j * jnp.linspace(0, 3, C)).astype(jnp.complex64)

@@ -173,3 +173,38 @@ def test_images_that_are_empty_at_run_time_are_refused_by_their_operator(name):
         program(np.ones((2, 3, 0, 8), np.float32))
     x = np.ones((2, 3, 2, 8), np.float32)
     np.testing.assert_allclose(program(x), IMAGES[name](jnp.asarray(x)), rtol=1e-6)
+
+
+READERS: dict[str, Function] = {
+    "first": lambda x: x[0],
+    "smallest": lambda x: jnp.sort(x)[0],
+    "median": jnp.median,
+    "clipped": lambda x: jnp.take(x, 2, mode="clip"),
+    "between": lambda x: jnp.interp(0.5, x, x),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_reads_an_element_refuses_to_read_none(name: str) -> None:
+    program = to_onnx(READERS[name], [("T",)], constraints=["T >= 0"])
+    with pytest.raises(RuntimeInputError, match=r"At these sizes an axis has no elements, of which \w+ is to read one"):
+        program(np.ones(0, np.float32))
+    equal(program, READERS[name], np.ones(3, np.float32))
+
+
+SELECTIONS: dict[str, Function] = {
+    "of two": lambda x: jnp.where(x > 1, x, x + 1),
+    "of a number": lambda x: jnp.where(x > 1, x, 0),
+    "of a number, first": lambda x: jnp.where(x <= 1, 0.5, x),
+    "gradient": jax.grad(lambda x: (jax.nn.leaky_relu(x) ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (2, 0), (0, 0), (2, 3)])
+@pytest.mark.parametrize("assume", [[], ["finite"]])
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_large_selections_of_no_elements(name: str, assume: list[str], sizes: tuple[int, int]) -> None:
+    program = to_onnx(SELECTIONS[name], [("B", "T", 512)], constraints=["B >= 0", "T >= 0"], assume=assume)
+    assert "Where" not in {node.op_type for node in program.model.graph}
+    x = np.random.default_rng(0).standard_normal((*sizes, 512), np.float32)
+    equal(program, SELECTIONS[name], x)

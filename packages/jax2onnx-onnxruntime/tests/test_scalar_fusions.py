@@ -142,3 +142,24 @@ def test_a_clip_after_a_relu_loads(element: str, low: str, high: str):
     x = np.array([-2, -1, 0, 1, 2, 5]).astype(dtype)
     for got in _results(model, x):
         np.testing.assert_array_equal(got, np.clip(np.maximum(x, 0), dtype.type(float(low)), dtype.type(float(high))))
+
+
+@pytest.mark.parametrize(
+    "body", ["d = Div(c, x) y = Mul(x, d)", "d = Div(c, x) y = Mul(d, x)", "d = Div(c, x) y = Mul(d, d)"]
+)
+@pytest.mark.parametrize("added", [1, 2])
+def test_a_reciprocal_keeps_the_axes_of_its_one(body: str, added: int):
+    ones = ",".join("1" * (added + 1))
+    text = f"agraph (float[3] x) => (float[{ones.removesuffix('1')}3] y) <float[{ones}] c = {{1}}> {{ {body} }}"
+    x = np.array([1.0, 2.0, 4.0], np.float32)
+    want = (1 / x * (1 / x if "d, d" in body else x)).reshape(*[1] * added, 3)
+    for got in _results(_rewritten(text), x):
+        np.testing.assert_array_equal(got, want, strict=True)
+
+
+@pytest.mark.parametrize(("axes", "one", "result"), [("1", 1, "3"), ("1,1", 2, "1,3")])
+def test_quotients_that_lose_no_axes_are_left(axes: str, one: int, result: str):
+    model = _model(
+        f"agraph (float[3] x) => (float[{result}] y) <float[{axes}] c = {{{one}}}> {{ d = Div(c, x) y = Mul(x, d) }}"
+    )
+    assert not ScalarFusionsPass()(model).modified

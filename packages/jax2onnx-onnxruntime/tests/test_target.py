@@ -13,11 +13,13 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.errors import TargetError
+from jax2onnx_graph.errors import ReadError, TargetError
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.legalise.guarantees import concerns
+from jax2onnx_graph.saving.reading import read_model
+from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_graph.targets import Target, standard_target
-from jax2onnx_onnxruntime import OnnxRuntime
+from jax2onnx_onnxruntime import OnnxRuntime, load
 from jax2onnx_onnxruntime.forms import FORMS, THRESHOLDS
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 
@@ -150,6 +152,58 @@ def test_a_model_that_the_runtime_refuses_is_an_error_of_the_target():
     )
     with pytest.raises(TargetError, match=r"ONNX Runtime cannot load the model: .*Nonsense"):
         RUNTIME.load(model)
+
+
+def _with_weights_in_a_file(folder: pathlib.Path) -> pathlib.Path:
+    tensor = ir.Tensor(np.arange(2048, dtype=np.float32), name="w")
+    weight = ir.Value(name="w", type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
+    x = ir.Value(name="x", type=ir.TensorType(tensor.dtype), shape=tensor.shape)
+    node = ir.Node("", "Add", [x, weight], num_outputs=1)
+    node.outputs[0].name, node.outputs[0].type, node.outputs[0].shape = "y", x.type, x.shape
+    graph = ir.Graph([x], node.outputs, nodes=[node], initializers=[weight], name="g", opset_imports={"": 21})
+    return save_model(ir.Model(graph, ir_version=10), folder / "m.onnx", data_file="m.data")
+
+
+def _cut(file: pathlib.Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def _as_folder(file: pathlib.Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+DAMAGES = {
+    "no data": (lambda folder: (folder / "m.data").unlink(), ReadError),
+    "half the data": (lambda folder: _cut(folder / "m.data"), ReadError),
+    "a folder for data": (lambda folder: _as_folder(folder / "m.data"), ReadError),
+    "no model": (lambda folder: (folder / "m.onnx").unlink(), None),
+    "half a model": (lambda folder: _cut(folder / "m.onnx"), None),
+    "an empty model": (lambda folder: (folder / "m.onnx").write_bytes(b""), None),
+    "another file": (lambda folder: (folder / "m.onnx").write_text("<html>not found</html>"), None),
+    "a folder": (lambda folder: _as_folder(folder / "m.onnx"), None),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_an_error_of_ours(damage: str, tmp_path: pathlib.Path):
+    path = _with_weights_in_a_file(tmp_path)
+    was_read = read_model(path)
+    assert load(path)({"x": np.zeros(2048, np.float32)})[0][-1] == 2047
+    make, error_of_read = DAMAGES[damage]
+    make(tmp_path)
+    for source in (path, str(path)):
+        with pytest.raises(TargetError, match="ONNX Runtime cannot load the model"):
+            load(source)
+    if error_of_read is not None:
+        with pytest.raises(error_of_read, match="Cannot hand the weights of the model to ONNX Runtime"):
+            load(was_read)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense"])
+def test_bytes_that_are_no_model_are_an_error_of_ours(content: bytes):
+    with pytest.raises(TargetError, match="ONNX Runtime cannot load the model"):
+        load(content)
 
 
 def test_without_the_runtime_it_says_how_to_install_it(monkeypatch):

@@ -84,19 +84,17 @@ def _load(text: str, inputs: Mapping[str, ir.DataType | None]) -> Array | dict[s
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write an .npz file, which appears under its name only when it is complete."""
     import numpy as np
+    from jax2onnx_graph.errors import SaveError
+    from jax2onnx_graph.saving.writing import replaced_file
 
-    part = path.with_name(f".{path.name}.part")
     try:
-        with zipfile.ZipFile(part, "w") as archive:
+        with replaced_file(path) as stream, zipfile.ZipFile(stream, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     plain = array.astype(str) if array.dtype.kind == "O" else array  # strings
                     np.lib.format.write_array(member, plain, allow_pickle=False)
-        part.replace(path)
-    except OSError as error:
-        raise BadInput(f"--output {path}: it cannot be written: {error.strerror}.") from error
-    finally:
-        part.unlink(missing_ok=True)
+    except SaveError as error:
+        raise BadInput(f"--output: {error}") from error
 
 
 def shown(array: Array) -> str:

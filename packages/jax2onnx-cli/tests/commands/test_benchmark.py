@@ -59,7 +59,8 @@ def test_a_missing_runtime_is_named_with_the_line_that_installs_it(jax2onnx, mon
 
 def test_a_wrong_result_is_a_failed_check(jax2onnx):
     outcome = jax2onnx(
-        "benchmark", "models.py:dense", "-i", "f32[B, 64]", "--sizes", "B=1", "--seconds", "0", "--rtol", "0", "--atol", "1e-12",
+        # Of 4,096 elements some are rounded in another way on every processor.
+        "benchmark", "models.py:dense", "-i", "f32[B, 64]", "--sizes", "B=64", "--seconds", "0", "--rtol", "0", "--atol", "1e-12",
         "--runtimes", "onnxruntime",
     )  # fmt: skip
     assert outcome.code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ __all__ = [
     "dim_expression",
     "divisors",
     "inconclusive_dimension_error",
+    "is_product",
     "is_symbolic_dim",
     "operation",
     "scope_of",
@@ -42,6 +44,11 @@ __all__ = [
 def is_symbolic_dim(dim: object) -> TypeIs[SymbolicDim]:
     """Whether a dimension is an expression of symbols."""
     return isinstance(dim, _shape_poly._DimExpr)
+
+
+def is_product(frame: traceback.FrameSummary) -> bool:
+    """Whether a frame of a traceback multiplies a symbolic dimension by something."""
+    return frame.filename == _shape_poly.__file__ and frame.name in ("__mul__", "__rmul__")
 
 
 def scope_of(dim: _shape_poly._DimExpr) -> jax.export.SymbolicScope:

@@ -228,6 +228,43 @@ def test_the_size_that_a_reflection_needs_is_advised():
     to_onnx(lambda x: jnp.pad(x, 2, mode="reflect"), [("T",)], constraints=["T >= 3"])
 
 
+def test_no_word_of_a_message_is_advised_as_a_symbol():
+    with pytest.raises(errors.UndecidedDimensionError, match=r"specialize={'T': …}") as caught:
+        to_onnx(lambda x: jnp.pad(x, (x.shape[0], 0), mode="reflect"), [("T",)])
+    assert "'reflect': …" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.array_split(x, 3), lambda x: jnp.pad(x, (x.shape[0], 1), mode="wrap"),
+        lambda x: jnp.stack([x] * x.shape[0]), lambda x: x[(0,) * x.shape[0]],
+    ],
+    ids=["array_split", "wrap", "list", "tuple"],
+)  # fmt: skip
+def test_a_list_is_not_repeated_by_a_symbol(fn):
+    with pytest.raises(
+        errors.UndecidedDimensionError, match=r"A (list|tuple) cannot be repeated .*test_sizes_that_meet\.py.*{'T': …}"
+    ):
+        to_onnx(fn, [("T",)])
+
+
+def test_a_list_that_is_repeated_by_an_array_is_no_question_about_sizes():
+    with pytest.raises(TypeError, match="unsupported operand type"):
+        to_onnx(lambda x: jnp.stack([x] * x[0]), [("T",)])
+
+
+def test_an_error_that_python_raises_from_one_about_a_symbol_is_one():
+    def fn(x):
+        try:
+            return x if x.shape[0] > 3 else -x
+        except Exception as error:
+            raise ValueError("The length does not do.") from error
+
+    with pytest.raises(errors.UndecidedDimensionError, match=r"'T' > '3'.*constraints=\('T >= 4',\)"):
+        to_onnx(fn, [("T",)])
+
+
 def test_no_constraint_is_advised_that_leaves_only_the_empty_size():
     with pytest.raises(errors.UndecidedDimensionError, match=r"constraints=\('T >= 1',\)"):
         to_onnx(lambda x: x if x.shape[0] <= 0 else -x, [("T",)], constraints=["T >= 0"])

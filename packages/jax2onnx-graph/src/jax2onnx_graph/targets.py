@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,7 +61,7 @@ class Target:
     Passes, rules and legalisation ask a target, and nothing else, about the runtime that a model is for:
 
     * `supports`, `computes`, `missing_type`: is there a kernel for an operator at an element type?
-    * `guarantees`: does the kernel keep a part of the operator's meaning?
+    * `keeps`: does a model keep a part of the operator's meaning, as the kernel `guarantees`, or the user's promises allow?
     * `assumes`: does the user promise that some numbers do not occur?
     * `prefers`, `threshold`: which of several forms of equal meaning is fastest, and from which size on?
     * `opsets`, `best_opset`, `ir_version`, `runs_functions`, `runs_sizes_from_data`, `runs_as_well`: which files does it read?
@@ -80,6 +81,7 @@ class Target:
       rounding: the relative error of floats that it computes in less precision than their types have; 0 where it does not.
       runs_sizes_from_data: whether it runs models in which the size of a value depends on values, without help of the caller.
       versions: the versions that `of_version` knows, oldest first.
+      assumptions: the promises of the user under which models are made for it; see `assuming`.
       notes: sentences for the report of a program, such as that the version asked for is treated as an older one.
     """
 
@@ -90,6 +92,7 @@ class Target:
     runs_functions = True
     rounding = 0.0
     runs_sizes_from_data = True
+    assumptions: frozenset[Assumption] = frozenset()
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -174,23 +177,33 @@ class Target:
         """
         return True
 
-    @property
-    def assumptions(self) -> frozenset[Assumption]:
-        """The promises under which models are made for it; see `assuming`."""
-        return frozenset()
+    def keeps(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
+        """Whether models for it keep this part of an operator's meaning: the runtime does, or by the user's promises it need not.
+
+        Under `Assumption.FINITE`, "nan" is kept by every operator, since it does not occur, and "inf" by those that are right for masks,
+        which guarantee "minus_inf".
+
+        Args:
+          op_type: an operator of the standard.
+          dtype: the element type of its main operand.
+          kept: the part that is asked about, see `Property`.
+        """
+        if self.assumes(Assumption.FINITE) and kept in ("nan", "inf"):
+            return kept == "nan" or any(self.guarantees(op_type, dtype, one) for one in ("minus_inf", "inf"))
+        return self.guarantees(op_type, dtype, kept)
 
     def assumes(self, assumption: Assumption) -> bool:
         """Whether models for it are made under a promise of the user."""
         return assumption in self.assumptions
 
     def assuming(self, assumptions: Iterable[Assumption]) -> Target:
-        """This target for models that are made under further promises of the user.
-
-        Under `Assumption.FINITE` it guarantees "nan" of every operator, since none has to keep what does not occur, and "inf" of those
-        that are right for masks, for which it guarantees "minus_inf".
-        """
+        """This target for models that are made under further promises of the user; its version is chosen before."""
         promised = self.assumptions | frozenset(assumptions)
-        return self if promised == self.assumptions else _AssumingTarget(self, promised)
+        if promised == self.assumptions:
+            return self
+        made = copy.copy(self)
+        made.assumptions = promised
+        return made
 
     def prefers(self, *forms: Form) -> Form:
         """The one of several forms of equal meaning that runs fastest; the first where none is known to."""
@@ -207,73 +220,6 @@ class Target:
     def limitations(self) -> Sequence[Limitation]:
         """Known limitations of its version: wrong results and refusals that remain in spite of the passes."""
         return ()
-
-
-class _AssumingTarget(Target):
-    """A target for models that are made under promises of the user."""
-
-    def __init__(self, target: Target, assumptions: frozenset[Assumption]) -> None:
-        self._target, self._assumptions = target, assumptions
-        self.name, self.is_default, self.runs_functions = target.name, target.is_default, target.runs_functions
-        self.opsets, self.ir_version, self.notes = target.opsets, target.ir_version, target.notes
-        self.rounding = target.rounding
-        self.runs_sizes_from_data = target.runs_sizes_from_data
-
-    @property
-    def assumptions(self) -> frozenset[Assumption]:
-        return self._assumptions
-
-    @property
-    def versions(self) -> Sequence[str]:
-        return self._target.versions
-
-    @property
-    def best_opset(self) -> int:
-        return self._target.best_opset
-
-    def of_version(self, version: str) -> Target:
-        return self._target.of_version(version).assuming(self._assumptions)
-
-    def installed(self) -> Target:
-        return self._target.installed().assuming(self._assumptions)
-
-    @property
-    def maker(self) -> str:
-        return self._target.maker
-
-    def assuming(self, assumptions: Iterable[Assumption]) -> Target:
-        return self._target.assuming(self._assumptions | frozenset(assumptions))
-
-    def supports(self, op_type: str, dtype: Dtype, opset: int) -> bool:
-        return self._target.supports(op_type, dtype, opset)
-
-    def computes(self, node: ir.Node, opset: int) -> bool:
-        return self._target.computes(node, opset)
-
-    def missing_type(self, node: ir.Node, opset: int) -> ir.DataType | None:
-        return self._target.missing_type(node, opset)
-
-    def runs_as_well(self, node: ir.Node, opset: int, lower: int) -> bool:
-        return self._target.runs_as_well(node, opset, lower)
-
-    def guarantees(self, op_type: str, dtype: Dtype, kept: Property) -> bool:
-        if kept == "nan" and self.assumes(Assumption.FINITE):
-            return True
-        if kept == "inf" and self.assumes(Assumption.FINITE) and self._target.guarantees(op_type, dtype, "minus_inf"):
-            return True
-        return self._target.guarantees(op_type, dtype, kept)
-
-    def prefers(self, *forms: Form) -> Form:
-        return self._target.prefers(*forms)
-
-    def threshold(self, threshold: Threshold) -> int:
-        return self._target.threshold(threshold)
-
-    def passes(self) -> Sequence[PassFactory]:
-        return self._target.passes()
-
-    def limitations(self) -> Sequence[Limitation]:
-        return self._target.limitations()
 
 
 #: Makes one pass for a target; the class of a pass that takes a target is one.

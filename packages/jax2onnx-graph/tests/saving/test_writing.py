@@ -24,7 +24,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.errors import SaveError
 from jax2onnx_graph.saving import _folder as folder
 from jax2onnx_graph.saving import serialization
-from jax2onnx_graph.saving.writing import save_model, save_sharing_weights
+from jax2onnx_graph.saving.writing import replaced_file, save_model, save_sharing_weights
 
 SIZE = 3000
 DATA = r"\.[0-9a-f]{16}\.data"
@@ -325,10 +325,10 @@ def test_no_variant(tmp_path: Path) -> None:
         ("\ud800", r"Cannot save to '\ud800': it has a character that no path here can have."),
         ("", "Cannot save to .: it is a directory; give the name of a file."),
         ("no/m.onnx", "Cannot save to no/m.onnx: the directory no does not exist; create it first."),
-        ("x" * 300, f"Cannot save to {'x' * 300}: File name too long. Models that were there are whole."),
+        ("x" * 300, f"Cannot save to {'x' * 300}: File name too long. What was there is whole."),
         (
             "x" * 300 + "/m.onnx",
-            f"Cannot save to {'x' * 300}/m.onnx: File name too long. Models that were there are whole.",
+            f"Cannot save to {'x' * 300}/m.onnx: File name too long. What was there is whole.",
         ),
     ],
 )
@@ -453,11 +453,20 @@ def test_standard_output_is_written_into() -> None:
 
 # What a save asks of the operating system. Everything but what it reads goes through these.
 CALLS = ["open", "write", "fsync", "replace", "unlink", "chmod", "close"]
+
+
+def save_stream(directory: Path, number: float) -> None:
+    """The model as the content of a file whose writer gets a stream."""
+    with replaced_file(directory / "m.onnx") as stream:
+        stream.write(ir.to_proto(filled(number)).SerializeToString())
+
+
 SAVES: dict[str, Callable[[Path, float], object]] = {
     "inline": lambda directory, n: save_model(filled(n), directory / "m.onnx"),
     "external": lambda directory, n: save_model(filled(n), directory / "m.onnx", external_data=True),
     "named": lambda directory, n: save_model(filled(n), directory / "m.onnx", data_file="w.data"),
     "variants": lambda directory, n: save_sharing_weights(directory, {"m": n, "m2": n}, filled),
+    "stream": save_stream,
     "bundle": lambda directory, n: save_sharing_weights(directory, {"m": n}, filled, beside={"list.json": b"[1]"}),
 }
 every_save = pytest.mark.parametrize("save", SAVES)
@@ -496,6 +505,7 @@ def check_next_save(directory: Path, save: str) -> None:
     check_models(directory, {3.0})
     several = {
         "variants": ["m.onnx", "m2.onnx", "weights.***.data"],
+        "stream": ["m.onnx"],
         "bundle": ["list.json", "m.onnx", "weights.***.data"],
     }
     assert names(directory) == {**LEFT, **several}[save]
@@ -506,7 +516,7 @@ def count_of_calls(directory: Path, save: str) -> int:
     SAVES[save](directory, 1.0)
     with fault(0, lambda: None) as made:
         SAVES[save](directory, 2.0)
-    assert {"open", "write", "fsync", "replace"} <= set(made)
+    assert {"open", "fsync", "replace"} <= set(made)
     return len(made)
 
 
@@ -530,7 +540,7 @@ def test_no_space_at_every_call(tmp_path: Path, save: str) -> None:
         with fault(number, no_space) as made:
             refusal = refusal_of(SAVES[save], directory, 2.0)
         if refusal is not None:
-            assert refusal.endswith("No space left on device. Models that were there are whole.")
+            assert refusal.endswith("No space left on device. What was there is whole.")
         assert len(made) >= number
         check_models(directory, {2.0} if refusal is None else {1.0, 2.0})
         check_next_save(directory, save)
@@ -651,3 +661,24 @@ def test_without_locks_only_old_files_count_as_left(
         save_model(filled(number), tmp_path / "m.onnx", external_data=True)
     assert number_in(tmp_path / "m.onnx") == 1
     assert len(names(tmp_path)) == 2 + left
+
+
+@posix
+def test_a_stream_follows_links_and_keeps_permissions(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "real").chmod(0o640)
+    (tmp_path / "link").symlink_to("real")
+    with replaced_file(tmp_path / "link") as stream:
+        stream.write(b"new")
+        assert (tmp_path / "real").read_bytes() == b"old"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o640
+
+
+def test_a_writer_that_fails_leaves_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), replaced_file(tmp_path / "a") as stream:
+        stream.writelines(bytes([1 // (2 - i)]) for i in range(3))
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]

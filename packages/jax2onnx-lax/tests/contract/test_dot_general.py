@@ -82,6 +82,21 @@ def test_symbolic_dimensions_stay_symbolic(spec):
         np.testing.assert_array_equal(program(x, y), np.einsum(spec, x, y))
 
 
+@pytest.mark.parametrize(
+    "subscripts", ["ij,j->i", "j,ij->i", "ij,i->j", "bij,j->bi", "bij,i->bj", "bij,b->ij", "j,bij->bi"]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_vector_is_not_the_right_operand_of_a_product(subscripts, dtype):
+    # ONNX Runtime multiplies each row by it alone: 1,024 rows of 512 elements took 0.85 ms in place of 0.05.
+    sizes = {"b": 2, "i": 3, "j": 4}
+    labels = subscripts.split("->")[0].split(",")
+    operands = [_whole([sizes[x] for x in own], dtype, seed) for seed, own in enumerate(labels)]
+    with jax.enable_x64(True):
+        program = assert_equals_jax(lambda x, y: jnp.einsum(subscripts, x, y), *operands)
+    products = [node for node in program.model.graph if node.op_type in ("MatMul", "Gemm")]
+    assert [len(node.inputs[1].shape) > 1 for node in products] == [True]
+
+
 def test_weight_used_in_both_directions_is_stored_once():
     table = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
     program = to_onnx(lambda x: jnp.einsum("btd,vd->btv", x, table) @ table, [("B", 3, 8)])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax, nn
-from jax2onnx_core import to_onnx
+from jax2onnx_core import Call, bind_composite, to_onnx
 
 W = np.cos(np.arange(48.0)).reshape(3, 16).astype(np.float32)
 R = np.sin(np.arange(64.0)).reshape(4, 16).astype(np.float32)
@@ -46,6 +46,20 @@ def rnn(x, h):
     return lax.scan(lambda h, row: (jnp.tanh(row @ W[:, :4] + h @ R[:, :4]),) * 2, h, x)
 
 
+def group_norm(groups):
+    def norm(x):
+        def original():
+            grouped = x.reshape(x.shape[0], x.shape[1] * x.shape[2], groups, 8 // groups)
+            deviations = grouped - grouped.mean((1, 3), keepdims=True)
+            return (deviations * lax.rsqrt((deviations**2).mean((1, 3), keepdims=True) + 1e-5)).reshape(x.shape)
+
+        call = Call(x, np.ones(8, np.float32), np.zeros(8, np.float32), groups=groups, epsilon=1e-5)
+        return bind_composite("nn.group_norm", call, original)
+
+    # What the kernel reads is a value of the model's own, whose memory is nowhere if it is empty.
+    return lambda x: norm(jnp.sin(x))
+
+
 @pytest.mark.parametrize(
     ("function", "inputs"),
     [
@@ -61,10 +75,12 @@ def rnn(x, h):
         (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), [("B", 4, 4, 3)]),
         (lambda x: x.mean((1, 2)), [("B", 4, 4, 3)]),
         (lambda x: nn.softmax(x, -1), [("B", "T")]),
+        (group_norm(4), [("B", "T", "S", 8)]),
+        (group_norm(8), [("B", "T", "S", 8)]),
     ],
     ids=[
         "attention", "causal attention", "dot product attention", "causal dot product attention", "layer norm", "RMS norm", "LSTM", "RNN",
-        "resize", "pooling", "mean of space", "softmax",
+        "resize", "pooling", "mean of space", "softmax", "group norm", "instance norm",
     ],
 )  # fmt: skip
 def test_at_size_0(function, inputs):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import SaveError, WeightsError
+from jax2onnx_graph.saving.writing import replaced_file
 
 from jax2onnx_onnxruntime._compat import onnxruntime
 from jax2onnx_onnxruntime.loading import from_ort, packed, to_ort
@@ -29,15 +28,11 @@ def write_adapter_file(path: Path, matrices: Mapping[str, Array]) -> None:
     adapter.set_model_version(_VERSION)
     held = {name: packed(array) for name, array in matrices.items()}  # the values use this memory
     adapter.set_parameters({name: to_ort(array) for name, array in held.items()})
-    new = path.absolute().with_name(f".{path.name}.{os.getpid()}")
-    try:
-        adapter.export_adapter(str(new))
-        new.replace(path)
-    except (OSError, RuntimeError) as error:
-        raise SaveError(f"Cannot save the adapter to {path}: {error}. What was there is whole.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            new.unlink()
+    with replaced_file(path) as stream:
+        try:
+            adapter.export_adapter(stream.name)
+        except RuntimeError as error:
+            raise SaveError(f"Cannot save the adapter to {path}: {error}. What was there is whole.") from error
 
 
 def read_adapter_file(path: Path) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array, Dtype
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime._run_errors import raise_explained, run_errors
+from jax2onnx_onnxruntime.errors import raise_explained, run_errors
 from jax2onnx_onnxruntime.loading import from_ort, is_native, packed, to_ort
 
 if TYPE_CHECKING:

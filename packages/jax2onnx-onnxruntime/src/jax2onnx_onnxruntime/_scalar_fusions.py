@@ -3,7 +3,8 @@
 Seen in 1.31 and 1.32. The factor of a matrix product becomes the `alpha` of a FusedMatMul, and several factors one: with doubles
 the result has the precision of float32, and a product of factors beyond float32 becomes zero, infinite or an error when
 the model is loaded. The epsilon of a norm that squares by Pow becomes an attribute likewise. A Relu before a Clip of any
-type but float and float16 is an error when the model is loaded.
+type but float and float16 is an error when the model is loaded. A product by 1 / x becomes a quotient by x, without the
+axes that the 1 adds.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class ScalarFusionsPass(GraphPass):
     5. `Clip(Relu(x), low, high)` of types that the fusion does not know becomes `Clip(x, Max(low, 0), high)`.
     6. `Mul` of a convolution by factors c that are infinite, NaN or very large becomes that of `Neg(convolution)` by -c: infinite
        weights would meet in its sums.
+    7. `Div(1, x)` with more axes in the constant than `x` has, which a Mul reads, becomes `Div(1, Unsqueeze(x))`.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -49,6 +51,7 @@ class ScalarFusionsPass(GraphPass):
             if node.op_type in ("Mul", "Div"):
                 _protect_factor(editor, node)
                 _protect_convolution(editor, node)
+                _protect_axes(editor, node)
             elif node.op_type == "Pow" and node.outputs[0].dtype == ir.DataType.DOUBLE and scalar(node.inputs[1]) == 2:
                 editor.put(node, "Mul", [node.inputs[0], node.inputs[0]])
             elif node.op_type == "Clip":
@@ -85,6 +88,20 @@ def _protect_convolution(editor: GraphEditor, node: ir.Node) -> None:
         if not (np.abs(factors.astype(np.float64)) < 2.0**_EXPONENT).all():
             editor.put(node, "Mul", [editor.before(node).op("Neg", operand), editor.constant(-factors)])
             return
+
+
+def _protect_axes(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 7 for a Mul."""
+    for quotient in [operation(operand, "Div") for operand in node.inputs] if node.op_type == "Mul" else ():
+        one, x = quotient.inputs if quotient is not None else (None, None)
+        number = _number(one)
+        if quotient is None or number is None or number != 1 or x is None or x.shape is None:
+            continue
+        added = number.ndim - len(x.shape)
+        if added > 0:
+            axes = editor.constant(np.arange(added))
+            operands = [editor.constant(number.reshape(())), editor.before(quotient).op("Unsqueeze", x, axes)]
+            editor.put(quotient, "Div", operands)
 
 
 def _number(value: ir.Value | None) -> np.ndarray | None:

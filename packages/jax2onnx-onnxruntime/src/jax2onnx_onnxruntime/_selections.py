@@ -80,7 +80,10 @@ class SelectionsPass(NodePass[bool]):
             editor.put(node, "Mul", [x, editor.before(node).op.Cast(condition, to=result.dtype)])
         elif match:
             made = _gathered(editor, node, self._index(editor, node, condition))
-            new = editor.put(node, "Reshape", [made, _shape(editor, node)])
+            shape = _shape(editor, node)
+            # A size that is computed may be 0, and that is no copy then.
+            computed = constant_tensor(shape) is None
+            new = editor.put(node, "Reshape", [made, shape], {"allowzero": 1 if computed else None})
             self._from_order[new.outputs[0]] = True
 
     def _index(self, editor: GraphEditor, node: ir.Node, condition: ir.Value) -> ir.Value:

@@ -14,9 +14,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.errors import ReadError
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime._run_errors import explained_run
+from jax2onnx_onnxruntime.errors import explained, explained_run
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -57,13 +58,18 @@ def load(source: Source, *, providers: Sequence[str] = ("CPUExecutionProvider",)
       source: the model to run.
       providers: ONNX Runtime's execution providers, the preferred one first.
 
+    Raises:
+      TargetError: ONNX Runtime is not installed, or it refuses the model, or a file of it.
+      ReadError: weights of the model are in a file that cannot be read.
+
     >>> import onnx_ir as ir
     >>> model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y) '
     ...                           '{ y = Neg(x) }')
     >>> load(model)({"x": np.array([1.0, -2.0], np.float32)})
     [array([-1.,  2.], dtype=float32)]
     """
-    return OrtModel(source, providers)
+    with explained():
+        return OrtModel(source, providers)
 
 
 class OrtModel:
@@ -169,7 +175,10 @@ def _is_in_files(model: ir.Model) -> bool:
 def _open_through_file(model: ir.Model, options: ort.SessionOptions, providers: Sequence[Any]) -> ort.InferenceSession:
     with tempfile.TemporaryDirectory(prefix="jax2onnx-") as folder:
         path = pathlib.Path(folder) / "model.onnx"
-        ir.save(model, path, external_data="model.onnx.data")
+        try:
+            ir.save(model, path, external_data="model.onnx.data")
+        except (OSError, ValueError) as error:  # a ValueError where it is no regular file
+            raise ReadError(f"Cannot hand the weights of the model to ONNX Runtime in a file: {error}") from error
         return onnxruntime().InferenceSession(str(path), options, providers=list(providers))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.targets import Target, split_name
@@ -17,7 +15,9 @@ from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
-__all__ = ["OrtRuntime", "explained"]
+from jax2onnx_onnxruntime.errors import explained
+
+__all__ = ["OrtRuntime"]
 
 
 class OrtRuntime(Runtime):
@@ -45,11 +45,11 @@ class OrtRuntime(Runtime):
 
         Raises:
           TargetError: ONNX Runtime is not installed, or it refuses the model.
+          ReadError: weights of the model are in a file that cannot be read.
         """
         from jax2onnx_onnxruntime.loading import load
 
-        with explained():
-            return load(model)
+        return load(model)
 
     def open(
         self,
@@ -121,16 +121,3 @@ class OrtRuntime(Runtime):
 
         with explained():
             return read_adapter_file(path)
-
-
-@contextlib.contextmanager
-def explained(refusal: str = "ONNX Runtime cannot load the model") -> Iterator[None]:
-    """Raise TargetError where ONNX Runtime is missing or refuses a model; `refusal` is how the message begins."""
-    from jax2onnx_onnxruntime._compat import refusals
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise TargetError(str(error)) from error
-    except refusals() as error:
-        raise TargetError(f"{refusal}: {error}") from error

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.targets import Target
-from jax2onnx_onnxruntime.runtime import OrtRuntime, explained
+from jax2onnx_onnxruntime.errors import explained
+from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 

@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError, RuntimeInputError, SaveError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.labels import fixed_labels, symbols_in
 from jax2onnx_graph.metadata import StatePair, read_states
-from jax2onnx_graph.saving.files import checked_path
+from jax2onnx_graph.saving.writing import replaced_file
 
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, restored, write_arrays
 from jax2onnx_runtime.sizes import SymbolSpace
@@ -89,20 +89,9 @@ class SavedStates(MutableMapping[str, Array], abc.ABC):
         Raises:
           SaveError: nothing can be written there.
         """
-        path = checked_path(path)
-        new = path.with_name(f".{path.name or 'states'}.{os.getpid()}")
-        try:
-            with self._lock:
-                write_arrays(new, self)
-            new.replace(path)
-        except OSError as error:
-            raise SaveError(
-                f"Cannot save the states to {path}: {error.strerror or error}. What was there is whole."
-            ) from error
-        finally:
-            with contextlib.suppress(OSError):
-                new.unlink()
-        return path
+        with replaced_file(path) as stream, self._lock:
+            write_arrays(stream, self)
+        return Path(path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Read the states from a file that `save` has written.

@@ -28,7 +28,7 @@ from jax2onnx_core.jax_types import Aval, Jaxpr, KeyPath, PyTree, PyTreeDef
 from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxpr, struct
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
-from jax2onnx_core.symbols._inconclusive_dims import is_about_a_symbol, place_of, undecided
+from jax2onnx_core.symbols._inconclusive_dims import about_a_symbol, place_of, undecided
 from jax2onnx_core.symbols._quotients import are_equal
 from jax2onnx_core.symbols._reshapes import fitting_reshapes
 
@@ -112,8 +112,9 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         except (
             _compat_dims.inconclusive_dimension_error, TypeError, ValueError, AttributeError, NotImplementedError,
         ) as error:  # fmt: skip
-            if is_about_a_symbol(error):
-                raise undecided(error, inputs.symbols, place_of(error, adapted.place)) from error
+            cause = about_a_symbol(error)
+            if cause is not None:
+                raise undecided(cause, inputs.symbols, place_of(error, adapted.place)) from error
             advise(error, inputs, adapted.place)
             raise
         finally:

@@ -11,7 +11,7 @@ from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.plugins.errors import SymbolError, UndecidedDimensionError
 from jax2onnx_core.symbols.symbols import Symbols, without_traced_symbols
 
-__all__ = ["is_about_a_symbol", "place_of", "undecided"]
+__all__ = ["about_a_symbol", "place_of", "undecided"]
 
 _QUOTED = re.compile(r"(?<!attribute )'([^']+)'")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -22,6 +22,8 @@ _SUBJECT, _OBJECT = re.compile(r"^'_DimExpr' object"), re.compile(r"'?_DimExpr'?
 _WANTED = re.compile(
     "_DimExpr|^Symbolic dimension cannot|symbolic number of|[Ss]hape polymorphism|expected a sequence of integers .* got '"
 )
+# A dimension that Python is to multiply by a list or a tuple becomes an array first, which cannot.
+_REPEATED = re.compile(r"for \*: ('(list|tuple)' and '\w*Tracer'|'\w*Tracer' and '(list|tuple)')")
 _ARITHMETIC = re.compile("real number|ufunc|powers|argument must be|operand type|__round__")
 _IN_THE_MODEL = (
     " Or let the model compute with it: functions of jax.numpy take a size as it is, jax.numpy.sqrt(x.shape[0])."
@@ -31,9 +33,22 @@ _STRICT = {">": " + 1", "<": " - 1"}
 _LARGEST = 1 << 20  # no larger size of a symbol is proposed
 
 
-def is_about_a_symbol(error: Exception) -> bool:
-    """Whether JAX's or Python's `error` says that a symbolic dimension is no number."""
-    return isinstance(error, _compat_dims.inconclusive_dimension_error) or _WANTED.search(str(error)) is not None
+def about_a_symbol(error: BaseException | None) -> Exception | None:
+    """JAX's or Python's error that says that a symbolic dimension is no number: `error` itself, or one that it was raised from."""
+    while isinstance(error, Exception):
+        is_one = isinstance(error, _compat_dims.inconclusive_dimension_error) or _WANTED.search(str(error)) is not None
+        if is_one or _repeated(error) is not None:
+            return error
+        error = error.__cause__
+    return None
+
+
+def _repeated(error: Exception) -> str | None:
+    """The type, list or tuple, that Python was to repeat as often as a symbolic dimension says."""
+    found = _REPEATED.search(str(error))
+    if found is None or not any(_compat_dims.is_product(frame) for frame in traceback.extract_tb(error.__traceback__)):
+        return None
+    return found[2] or found[3]
 
 
 def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimensionError:
@@ -42,10 +57,18 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
 
     def show(match: re.Match[str]) -> str:
         label, names = symbols.shown(match[1])
+        if not names <= symbols.known:  # a word of the message, as the mode 'reflect' is
+            return match[0]
         found.update(names)
         return f"'{label}'"
 
-    text = _SUBJECT.sub("A symbolic dimension", str(error).partition("\n")[0])
+    repeated = _repeated(error)
+    text = (
+        str(error).partition("\n")[0]
+        if repeated is None
+        else f"A {repeated} cannot be repeated as often as a symbolic dimension says"
+    )
+    text = _SUBJECT.sub("A symbolic dimension", text)
     text = _OBJECT.sub("a symbolic dimension", text)
     shown = without_traced_symbols(_QUOTED.sub(show, text))
     if not found:

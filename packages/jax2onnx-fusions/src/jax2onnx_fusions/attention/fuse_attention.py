@@ -112,7 +112,7 @@ class FuseAttention(NodePass[_Attention]):
             return Declined(f"it would be computed in float32, not in {dtype and dtype.numpy()}", node)
         if not isinstance(formula, AttentionFormula):
             return formula or Declined(reason, node)
-        if formula.cap and formula.addends and not editor.target.guarantees("Attention", _FLOAT32, "softcap_mask"):
+        if formula.cap and formula.addends and not editor.target.keeps("Attention", _FLOAT32, "softcap_mask"):
             return Declined("the target gives masked keys a weight where the logits are capped", node)
         try:
             return _attention(node, formula, self._masks, editor.threshold(Threshold.SHARING_HEADS))

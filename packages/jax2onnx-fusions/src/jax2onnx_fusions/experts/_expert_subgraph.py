@@ -141,7 +141,7 @@ class ExpertSubgraph:
     def _add_leaf(self, value: ir.Value, roles: ExpertAxes) -> None:
         dims = dims_of(value) or ()
         self.others(value, roles)
-        if roles.has_tokens and roles.expert is not None and self._is_per_pair(roles):
+        if roles.has_tokens and roles.own_axes is not None:
             pass
         elif roles.has_tokens:
             if not roles.has_all_tokens or roles.expert is not None or not self._in_order(value, roles):
@@ -149,13 +149,6 @@ class ExpertSubgraph:
         elif not all(isinstance(dim, int) for dim in dims):
             raise Refused("a weight has a size that is not known")
         self.leaves[value] = roles
-
-    @staticmethod
-    def _is_per_pair(roles: ExpertAxes) -> bool:
-        """Whether a value differs by token and by expert, along an axis of its own each."""
-        rows = [*roles.tokens, roles.expert]
-        axes = [one.axis for one in rows if one is not None and one.is_whole]
-        return len(axes) == len(rows) == len({*axes})
 
     def _in_order(self, value: ir.Value, roles: ExpertAxes) -> bool:
         """Whether the axes of tokens have nothing else merged with them, and lie in order where they are merged."""

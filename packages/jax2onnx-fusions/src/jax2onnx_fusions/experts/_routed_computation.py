@@ -12,7 +12,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.build.grouped import grouped_product, split_rows
-from jax2onnx_graph.facts.axes import axis_of, named_axes
+from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 from jax2onnx_graph.facts.dims import Dims
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.sizes import size_of
@@ -233,7 +233,8 @@ class RoutedComputation:
         elif facts.axes_input is not None:
             places = [own.index(axis) + 1 for axis in named_axes(node, len(dims)) or ()]
             inputs += [None] * (facts.axes_input + 1 - len(inputs))
-            inputs[facts.axes_input] = self.at.ints(places)
+            is_scalar = rank_of(inputs[facts.axes_input]) == 0  # the axis of a CumSum
+            inputs[facts.axes_input] = self.at.constant(places[0], np.int64) if is_scalar else self.at.ints(places)
         results = self.at.emit(node.op_type, inputs, "", len(node.outputs), None, None, attributes)
         for old, new in zip(node.outputs, results, strict=True):
             others = self.region.others(old, step.roles)

@@ -287,7 +287,7 @@ class GraphBuilder(abc.ABC):
           dtype: the element type of its main operand.
           kept: the part of the meaning, such as "nan" or "empty".
         """
-        return self.target.guarantees(op_type, np.dtype(dtype), kept)
+        return self.target.keeps(op_type, np.dtype(dtype), kept)
 
     def assumes(self, assumption: Assumption) -> bool:
         """Whether the model is made under a promise of the user."""

@@ -56,7 +56,7 @@ class EmptyOperandsPass(GraphPass):
     def _guard(self, editor: GraphEditor, node: ir.Node, operator: _Operator) -> None:
         operands = [node.inputs[index] for index in operator.operands]
         dtype = operands[0].dtype if operands[0] is not None else None
-        if dtype is None or self.target.guarantees(node.op_type, dtype.numpy(), "empty"):
+        if dtype is None or self.target.keeps(node.op_type, dtype.numpy(), "empty"):
             return
         if any(node.inputs[index] is not None for index in operator.unusual if index < len(node.inputs)):
             return

@@ -58,7 +58,7 @@ class FiniteRecurrencesPass(GraphPass):
         x = node.inputs[0]
         if x is None or x.dtype is None or is_mended(node, _GUARDED):
             return False
-        return not self.target.guarantees(_measured_name(node), x.dtype.numpy(), "nan")
+        return not self.target.keeps(_measured_name(node), x.dtype.numpy(), "nan")
 
 
 def _activations(node: ir.Node) -> Sequence[str]:

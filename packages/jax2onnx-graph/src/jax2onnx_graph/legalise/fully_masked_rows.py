@@ -35,7 +35,7 @@ class FullyMaskedRowsPass(GraphPass):
             mask = operand(node, _MASK) if node.op_type == "Attention" else None
             if mask is None or node.domain or mask.dtype is None or not mask.dtype.is_floating_point():
                 continue
-            if self.target.guarantees("Attention", mask.dtype.numpy(), "inf") or not _may_mask_rows(mask):
+            if self.target.keeps("Attention", mask.dtype.numpy(), "inf") or not _may_mask_rows(mask):
                 continue
             if mask not in made:
                 made[mask] = _with_nan(editor, node, mask)

@@ -53,7 +53,7 @@ class RepairsPass(GraphPass):
             if loss is None or loss.result not in (None, node.outputs[0].dtype):
                 continue
             dtype = main_value(node, editor.opset).dtype
-            if dtype is None or self.target.guarantees(node.op_type, dtype.numpy(), loss.kept):
+            if dtype is None or self.target.keeps(node.op_type, dtype.numpy(), loss.kept):
                 continue
             operands = given_operands(node)
             repair = partial(loss.repair, editor.after(node.outputs[0]), operands)

@@ -84,7 +84,7 @@ class GraphEditor:
         """
         if value is None or value.dtype is None:
             return False
-        return self.target.guarantees(op_type, value.dtype.numpy(), kept)
+        return self.target.keeps(op_type, value.dtype.numpy(), kept)
 
     def assumes(self, assumption: Assumption) -> bool:
         """Whether the model is made under a promise of the user."""

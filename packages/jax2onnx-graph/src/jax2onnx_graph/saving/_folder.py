@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from jax2onnx_graph.errors import SaveError
 from jax2onnx_graph.saving.files import claim, new_file, synchronise
@@ -66,6 +67,18 @@ class Folder:
                 os.replace(temporary, file)
         synchronise(self.directory)
         self._remove_unused(outdated)
+
+    @contextlib.contextmanager
+    def replacement(self, file: Path, mode: int | None) -> Iterator[IO[bytes]]:
+        """A stream into a new file, which takes the place of an older one after the block, whole or not at all."""
+        temporary = self._temporary()
+        with self._kept_if_used(temporary), new_file(temporary, [], mode):
+            with temporary.open("r+b") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, file)
+        synchronise(self.directory)
 
     def check_data_name(self, name: str, model: Path) -> None:
         """Raise SaveError unless this name is free for the data of the model, or is that of its data already."""

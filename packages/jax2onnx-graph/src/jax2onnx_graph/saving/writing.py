@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.errors import SaveError
@@ -28,7 +28,7 @@ from jax2onnx_graph.saving.serialization import (
     size,
 )
 
-__all__ = ["save_model", "save_sharing_weights", "save_text", "weights_size"]
+__all__ = ["replaced_file", "save_model", "save_sharing_weights", "save_text", "weights_size"]
 
 # Weights of more bytes get a data file: the nodes need room, too, and so does what shape inference adds.
 _SINGLE_FILE_LIMIT = 1_800_000_000
@@ -89,6 +89,28 @@ def save_text(text: str, path: str | os.PathLike[str]) -> Path:
         destination = Destination.at(path)
         _replace(destination, [text.encode(errors="backslashreplace")])
         return destination.path
+
+
+@contextlib.contextmanager
+def replaced_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A stream whose content takes the place of a file after the block, whole or not at all.
+
+    Args:
+      path: the file; links are followed, its permissions are kept. A pipe or a device is written into.
+
+    Raises:
+      SaveError: nothing can be written there.
+    """
+    with _explained(path):
+        destination = Destination.at(path)
+        if destination.is_stream:
+            with destination.path.open("wb") as stream:
+                yield stream
+            return
+        folder = _folder(destination)
+        folder.remove_leftovers(destination.file.name)
+        with folder.replacement(destination.file, destination.mode) as stream:
+            yield stream
 
 
 def _check_data_file(destination: Destination, name: str, external_data: bool | None) -> None:
@@ -252,6 +274,4 @@ def _explained(path: object) -> Iterator[None]:
     except SaveError:
         raise
     except OSError as error:
-        raise SaveError(
-            f"Cannot save to {path}: {error.strerror or error}. Models that were there are whole."
-        ) from error
+        raise SaveError(f"Cannot save to {path}: {error.strerror or error}. What was there is whole.") from error

@@ -4,7 +4,7 @@ import pytest
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
-AXES = "int64[1] zero = {0}, int64[1] one = {1}, int64[2] both = {0, 1}, int64[3] shape = {0, 1, 4}"
+AXES = "int64[1] zero = {0}, int64[1] one = {1}, int64[2] both = {0, 1}, int64[2] turned = {1, 0}, int64[3] shape = {0, 1, 4}"
 
 
 def rewritten(rewrite, inputs: str, outputs: str, body: str) -> list[str]:
@@ -68,3 +68,23 @@ def test_axes_that_are_kept_count(rewrite):
 def test_other_reductions_stay_apart(rewrite, body):
     (result,) = rewritten(rewrite, "float[N,3,4] x", "float[A] y", body)
     assert result.count("Reduce") == 2
+
+
+@pytest.mark.parametrize("reduction", ["ReduceSum<keepdims = 0>(s)", "ReduceSum<keepdims = 0>(s, turned)"])
+def test_the_sum_of_all_squares_is_one_operator(rewrite, reduction):
+    body = f"s = Mul(x, x) y = {reduction}"
+    assert rewritten(rewrite, "float[N,3] x", "float[] y", body) == ["ReduceSumSquare{0}(x)"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Mul(x, x) y = ReduceSum<keepdims = 0>(s, one)",  # along an axis
+        "s = Mul(x, z) y = ReduceSum<keepdims = 0>(s)",  # no squares
+        "s = Mul(x, x) y = ReduceSum<keepdims = 0>(s) t = Relu(s)",  # another reader
+        "s = Mul(x, x) y = ReduceMax<keepdims = 0>(s)",
+    ],
+)
+def test_other_squares_stay(rewrite, body):
+    outputs = ("float[N] y" if "one" in body else "float[] y") + (", float[N,3] t" if "t =" in body else "")
+    assert not any("SumSquare" in node for node in rewritten(rewrite, "float[N,3] x, float[N,3] z", outputs, body))

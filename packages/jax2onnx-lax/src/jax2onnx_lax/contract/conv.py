@@ -67,6 +67,29 @@ class _Window:
         return not self.is_dilated and is_same_padding(self.padding, space, self.kernel, self.strides)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Kernel:
+    """The kernel in ONNX's layout.
+
+    Attributes:
+      value: it.
+      reverse: the same in reverse along its spatial axes, if the program reverses that: the derivative of a convolution by its operand does.
+    """
+
+    value: Value
+    reverse: Value | None
+
+    @classmethod
+    def of(cls, ctx: Context, rhs: Value, dtype: Dtype, spec: Sequence[int]) -> _Kernel:
+        """The kernel `rhs`, whose axes `spec` names in ONNX's order."""
+        made = None if ctx.known(rhs) is not None else ctx.definition(rhs)
+        reverse = None
+        if made is not None and made.equation is not None and made.equation.primitive is lax.rev_p:
+            is_reverse = sorted(made.equation.params["dimensions"]) == sorted(spec[2:])
+            reverse = ctx.transpose(ctx.cast(made.operands[0], dtype), spec) if is_reverse else None
+        return cls(ctx.transpose(ctx.cast(rhs, dtype), spec), reverse)
+
+
 @composites.call("jax.lax:conv_general_dilated", name="jax.lax.conv_general_dilated")
 def conv_of_symbolic_parameters(
     lhs: Array, rhs: Array, window_strides: Sequence[int], padding: str | Sequence[tuple[Dim, Dim]],
@@ -200,7 +223,7 @@ def conv_general_dilated(
     if not is_positive(ctx.avals_in[1].shape[rhs_spec[1]]) and not ctx.guarantees(op_type, types[0], "empty"):
         ctx.decline("there may be no channels")
     x = ctx.transpose(ctx.cast(lhs, types[0]), lhs_spec)
-    kernel = ctx.transpose(ctx.cast(rhs, types[1]), rhs_spec)
+    kernel = _Kernel.of(ctx, rhs, types[1], rhs_spec)
     window = _Window(
         tuple(ctx.avals_in[1].shape[i] for i in rhs_spec[2:]), tuple(window_strides),
         tuple((low, high) for low, high in padding), tuple(lhs_dilation), tuple(rhs_dilation),
@@ -290,11 +313,13 @@ def _operator(ctx: Context) -> tuple[str, tuple[Dtype, Dtype]]:
     return "Conv", (common, common)
 
 
-def _convolve(ctx: Context, op_type: str, x: Value, kernel: Value, window: _Window, groups: int, dims: Dims) -> Value:
+def _convolve(ctx: Context, op_type: str, x: Value, kernel: _Kernel, window: _Window, groups: int, dims: Dims) -> Value:
     """The convolution of operands in ONNX's layout; `dims` is the shape of the result."""
     sizes, pairs = [k for k in window.kernel if is_static(k)], static_pairs(window.padding)
-    if op_type == "Conv" and pairs is not None and len(sizes) == len(window.kernel) and _is_transposed(ctx, window, x):
-        return _conv_transpose(ctx, x, kernel, window, sizes, pairs, groups, dims)
+    if op_type == "Conv" and pairs is not None and len(sizes) == len(window.kernel):
+        is_derivative = kernel.reverse is not None and groups == 1 and math.prod(sizes) > 1
+        if _is_transposed(ctx, window, x, is_derivative=is_derivative):
+            return _conv_transpose(ctx, x, _flipped_kernel(ctx, kernel, groups), window, sizes, pairs, groups, dims)
     if any(d != 1 for d in window.lhs_dilation):
         x, window = _insert_zeros(ctx, x, window)
     space = ctx.known_dims(x)[2:]
@@ -303,7 +328,7 @@ def _convolve(ctx: Context, op_type: str, x: Value, kernel: Value, window: _Wind
         fitted = fit_windows(ctx, space, window.padding, window.extents, window.strides)
     x, pads, auto_pad = _padding(ctx, x, dataclasses.replace(window, padding=fitted.padding))
     result = ctx.op(
-        op_type, x, kernel, dims=fitted.dims(dims), group=_unless_one(groups), strides=_unless_ones(window.strides),
+        op_type, x, kernel.value, dims=fitted.dims(dims), group=_unless_one(groups), strides=_unless_ones(window.strides),
         dilations=_unless_ones(window.rhs_dilation), pads=pads, auto_pad=auto_pad,
     )  # fmt: skip
     return fitted.cut(ctx, result, dims)
@@ -372,9 +397,10 @@ def _insert_zeros(ctx: Context, x: Value, window: _Window) -> tuple[Value, _Wind
 # -- transposed convolution -----------------------------------------------------------------
 
 
-def _is_transposed(ctx: Context, window: _Window, x: Value) -> bool:
-    """Whether ConvTranspose computes it: the input is dilated, the kernel moves in steps of one."""
-    if all(d == 1 for d in window.lhs_dilation) or any(s != 1 for s in window.strides) or len(window.strides) > 3:
+def _is_transposed(ctx: Context, window: _Window, x: Value, *, is_derivative: bool) -> bool:
+    """Whether ConvTranspose computes it: the input is dilated, or it is a derivative, and the kernel moves in steps of one."""
+    is_undilated = all(d == 1 for d in window.lhs_dilation)
+    if (is_undilated and not is_derivative) or any(s != 1 for s in window.strides) or len(window.strides) > 3:
         return False
     spread = dilated_size(ctx.known_dims(x)[2:], window.lhs_dilation)
     if not all(map(surely_fits, spread, window.padding, window.extents)):
@@ -383,7 +409,7 @@ def _is_transposed(ctx: Context, window: _Window, x: Value) -> bool:
 
 
 def _conv_transpose(
-    ctx: Context, x: Value, kernel: Value, window: _Window, sizes: Sequence[int], padding: Pairs, groups: int,
+    ctx: Context, x: Value, flipped: Value, window: _Window, sizes: Sequence[int], padding: Pairs, groups: int,
     dims: Dims,
 ) -> Value:  # fmt: skip
     """Each input element adds the flipped kernel to the output; borders that JAX does not pad are cut off."""
@@ -395,7 +421,7 @@ def _conv_transpose(
     batch, channels, *space = dims
     inner = tuple(d - low - high for d, (low, high) in zip(space, rest, strict=True))
     result = ctx.op.ConvTranspose(
-        x, _flipped_kernel(ctx, kernel, groups), dims=(batch, channels, *inner), group=_unless_one(groups),
+        x, flipped, dims=(batch, channels, *inner), group=_unless_one(groups),
         strides=_unless_ones(window.lhs_dilation), dilations=_unless_ones(window.rhs_dilation),
         pads=_unless_zeros([(max(0, low), max(0, high)) for low, high in cuts]),
         output_padding=extra if any(extra) else None,
@@ -406,21 +432,25 @@ def _conv_transpose(
     return ctx.op.Pad(result, ctx.ints([0, 0, *low, 0, 0, *high]), dims=dims)
 
 
-def _flipped_kernel(ctx: Context, kernel: Value, groups: int) -> Value:
+def _flipped_kernel(ctx: Context, kernel: _Kernel, groups: int) -> Value:
     """[groups·out, in, …] → [groups·in, out, …] with the spatial axes reversed."""
-    features, inputs, *space = ctx.known_dims(kernel)
-    spatial = tuple(i + 2 for i, k in enumerate(space) if k != 1)
-    sizes = [int(d) for d in ctx.known_dims(kernel) if is_static(d)]
-    flipped = ctx.fold(lambda w: np.flip(w, spatial), kernel, dims=sizes, name=common_name([kernel]))
-    if flipped is not None:
-        kernel = flipped
-    elif spatial:
-        kernel = ctx.jax(lambda w: lax.rev(w, spatial), kernel)
+    features, inputs, *space = ctx.known_dims(kernel.value)
+    value = _reversed(ctx, kernel.value) if kernel.reverse is None else kernel.reverse
     if groups == 1:
-        return ctx.transpose(kernel, (1, 0, *range(2, len(space) + 2)))
-    kernel = ctx.reshape(kernel, (groups, features // groups, inputs, *space))
-    kernel = ctx.transpose(kernel, (0, 2, 1, *range(3, len(space) + 3)))
-    return ctx.reshape(kernel, (groups * inputs, features // groups, *space))
+        return ctx.transpose(value, (1, 0, *range(2, len(space) + 2)))
+    value = ctx.reshape(value, (groups, features // groups, inputs, *space))
+    value = ctx.transpose(value, (0, 2, 1, *range(3, len(space) + 3)))
+    return ctx.reshape(value, (groups * inputs, features // groups, *space))
+
+
+def _reversed(ctx: Context, kernel: Value) -> Value:
+    """A kernel in ONNX's layout with its spatial axes reversed."""
+    spatial = tuple(i + 2 for i, size in enumerate(ctx.known_dims(kernel)[2:]) if size != 1)
+    sizes = [int(d) for d in ctx.known_dims(kernel) if is_static(d)]
+    folded = ctx.fold(lambda w: np.flip(w, spatial), kernel, dims=sizes, name=common_name([kernel]))
+    if folded is not None or not spatial:
+        return kernel if folded is None else folded
+    return ctx.jax(lambda w: lax.rev(w, spatial), kernel)
 
 
 # -- otherwise ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import jax
@@ -45,6 +46,12 @@ def _transposed(x: jax.Array) -> jax.Array:
     return lax.conv_transpose(x, _THIN.astype(x.dtype), (2, 2), "SAME", dimension_numbers=_NHWC)
 
 
+def _derivative(strides: Sequence[int], **options: object) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+    """The derivative of a convolution by its operand."""
+    convolve = functools.partial(lax.conv_general_dilated, window_strides=strides, dimension_numbers=_NHWC, **options)
+    return lambda x, w, g: jax.vjp(convolve, x, w)[1](g)[0]
+
+
 _SMOOTH = np.array([1, 3, 3, 1], np.float32) / 8
 
 _covers = ("conv_general_dilated",)
@@ -57,6 +64,13 @@ cases = [
          "Transpose:Bx4xHxW -> Conv:Bx6xHxW -> Transpose:BxHxWx6", declines="the sizes of its windows are not known"),
     Case("symbolic_space_strided", lambda x: _same(x, (2, 2)), [("B", "H", "W", 4)], _covers,
          "Transpose -> Conv -> Transpose"),
+    Case("derivative", _derivative((1, 1), padding="SAME"), [("B", 8, 10, 4), (3, 3, 4, 6), ("B", 8, 10, 6)], _covers,
+         expect_graph("Transpose -> ConvTranspose -> Transpose", at_most=4)),
+    Case("derivative_of_strides", _derivative((2, 1), padding=((0, 1), (3, 0)), rhs_dilation=(1, 2)),
+         [("B", 8, 10, 4), (3, 3, 4, 6), ("B", 4, 9, 6)], _covers,
+         expect_graph("Transpose -> ConvTranspose -> Transpose", at_most=4)),
+    Case("derivative_by_points", _derivative((1, 1), padding="VALID"), [("B", 8, 10, 4), (1, 1, 4, 6), ("B", 8, 10, 6)], _covers,
+         expect_graph("Transpose -> Conv -> Transpose")),
     Case("symbolic_padding", lambda x: lax.conv_general_dilated(
              x, _HWIO.astype(x.dtype), (2, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=_NHWC),
          [(2, "H", "W", 4)], _covers, expect_graph("Pad -> Conv")),

@@ -228,6 +228,8 @@ def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Va
     """The product as one MatMul or Gemm without a transpose, where these operators can compute it; else None."""
     if left.batch or len(left.contracted) != 1:
         return None
+    if len(left.dims) > len(right.dims) == 1:
+        left, right = right, left
     l_last = left.contracted[0] == len(left.dims) - 1
     r_first = right.contracted[0] == max(len(right.dims) - 2, 0)
     dtype = ctx.dtype(left.value)
@@ -238,12 +240,21 @@ def _unbatched_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Va
     if r_first and (len(left.dims) == 1 or (l_last and len(right.dims) <= 2)):
         return ctx.op.MatMul(left.value, right.value)
     if len(left.dims) == 1 and right.contracted[0] == len(right.dims) - 1:
-        return ctx.op.MatMul(right.value, left.value)
+        return _matrix_by_vector(ctx, right, left, out)
     if len(right.dims) != 2 or not is_float(dtype) or not ctx.supports("Gemm", dtype):
         return None
     if len(left.dims) == 2:
         return ctx.op.Gemm(left.value, right.value, transA=int(not l_last), transB=int(not r_first))
     return _rows_by_columns(ctx, left, right, out) if l_last and constant_tensor(right.value) is not None else None
+
+
+def _matrix_by_vector(ctx: Context, matrix: _Side, vector: _Side, out: Dims) -> Value:
+    """[rows…, k] · [k] with one row or column in place of the vector, by which runtimes multiply each row alone."""
+    dtype = ctx.dtype(vector.value)
+    if len(matrix.dims) == 2 and is_float(dtype) and ctx.supports("Gemm", dtype):
+        return _rows_by_columns(ctx, vector, matrix, out)
+    column = ctx.unsqueeze(vector.value, [1])
+    return ctx.squeeze(ctx.op.MatMul(matrix.value, column), [len(matrix.dims) - 1])
 
 
 def _may_multiply_vector(ctx: Context, dtype: Dtype, out: Dims) -> bool:

@@ -48,7 +48,7 @@ cases = [
     Case("conjugate_gradients", _conjugate_gradients, [(4, 4), (4,)], ("custom_linear_solve",), rtol={"f32": 1e-3},
          expect=at_most(20, Loop=1)),
     Case("tridiagonal_solve_1", _tridiagonal, [(1,), (1,), (1,), (1, 2)], ("tridiagonal_solve",),
-         expect=["Squeeze -> Sub -> Sub -> Div -> Where", "Equal -> Not -> ReduceMin -> Where"]),
+         expect=["Squeeze -> Sub -> Sub -> Div -> Where", "Equal -> Not -> Cast -> ReduceMin -> Cast -> Where"]),
     Case("tridiagonal_solve", _tridiagonal, [(8,), (8,), (8,), (8, 2)], ("tridiagonal_solve",), rtol={"f32": 1e-3},
          expect=at_most(40, Scan=2)),
     Case("tridiagonal_solve_batch", lambda dl, d, du, b: _tridiagonal(dl, 3 + d * d, du, b),

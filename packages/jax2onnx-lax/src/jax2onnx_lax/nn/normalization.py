@@ -15,6 +15,7 @@ from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.forms import Form
 
+from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.nn._operands import (
     axes_from_start,
     channels_first,
@@ -197,7 +198,7 @@ def group_norm(
     if groups == channels and rank > 0:
         weights = (filled(ctx, groups, 1, like=x) if scale is None else scale,
                    filled(ctx, groups, 0, like=x) if bias is None else bias)  # fmt: skip
-        y = ctx.op.InstanceNormalization(images, *weights, epsilon=epsilon, dims=ctx.known_dims(images))
+        y = _with_shape_of(ctx, _instance_norm(ctx, images, *weights, epsilon), images)
         return ctx.transpose(y, channels_last(rank)) if space is None else ctx.reshape(y, dims)
     y = _normalised_groups(ctx, images, groups, epsilon)
     y = ctx.transpose(y, channels_last(rank)) if space is None else _with_shape_of(ctx, y, x)
@@ -211,8 +212,21 @@ def _normalised_groups(ctx: Context, x: Value, groups: int, epsilon: float) -> V
     batch, channels, *space = ctx.known_dims(x)
     y = ctx.reshape(x, (batch, groups, math.prod(space) * (channels // groups)))
     ones, zeros = filled(ctx, groups, 1, like=x), filled(ctx, groups, 0, like=x)
-    y = ctx.op.InstanceNormalization(y, ones, zeros, epsilon=epsilon, dims=ctx.known_dims(y))
-    return _with_shape_of(ctx, y, x)
+    return _with_shape_of(ctx, _instance_norm(ctx, y, ones, zeros, epsilon), x)
+
+
+def _instance_norm(ctx: Context, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:
+    """`x` [B, C, *space], each channel of each image with mean 0 and variance 1, then scaled and shifted; reshaped where it may be empty.
+
+    ONNX does not say what images without pixels give, and runtimes may read the first one: these become no images of one pixel.
+    """
+    batch, channels, *space = ctx.known_dims(x)
+    if not all(map(ctx.is_positive, space)):
+        pixels = math.prod(space)
+        some = max_dim(pixels, 1)
+        dims = (batch * pixels // some, channels, some)
+        x = ctx.op.Reshape(x, ctx.shape((-1, channels, some)), dims=dims)
+    return ctx.op.InstanceNormalization(x, scale, bias, epsilon=epsilon, dims=ctx.known_dims(x))
 
 
 def _with_shape_of(ctx: Context, y: Value, like: Value) -> Value:
@@ -220,6 +234,9 @@ def _with_shape_of(ctx: Context, y: Value, like: Value) -> Value:
     expressions may be many.
     """
     dims: Dims = ctx.known_dims(like)
+    if dims == ctx.known_dims(y):
+        return y
     if sum(not is_static(d) for d in dims[1:]) < 2:
         return ctx.reshape(y, dims)
-    return ctx.op.Reshape(y, ctx.op.Shape(like), dims=dims)
+    allowzero = None if all(map(ctx.is_positive, dims)) else 1
+    return ctx.op.Reshape(y, ctx.op.Shape(like), dims=dims, allowzero=allowzero)

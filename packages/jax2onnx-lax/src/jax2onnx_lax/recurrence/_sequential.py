@@ -21,19 +21,23 @@ SEQUENTIAL = "recurrence.sequential"
 
 
 def sequential_scan(
-    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None, *,
-    divided: bool = True,
+    step: Callable[..., tuple[PyTree, PyTree]], init: PyTree, xs: PyTree, length: Dim | None = None, *,
+    constants: Sequence[jax.Array] = (), divided: bool = True,
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
-    """Run `lax.scan(step, init, xs)` and export it step by step; unless `divided`, also the equations that read only `xs`."""
+    """Run `lax.scan(step, init, xs)` and export it step by step; unless `divided`, also the equations that read only `xs`.
+
+    Each step gets the constants after its carry and row.
+    """
     if jax.tree_util.tree_leaves(xs):
         length = None
     elif length is None or not is_static(length):
         raise UnsuitableError("the number of its steps is symbolic")
-    first, tree = jax.tree_util.tree_flatten((init, xs))
+    first, tree = jax.tree_util.tree_flatten((init, xs, constants))
     count = len(jax.tree_util.tree_leaves(init))
 
     def original() -> tuple[PyTree, PyTree]:
-        return lax.scan(step, *jax.tree_util.tree_unflatten(tree, first), length=length)
+        init, xs, fixed = jax.tree_util.tree_unflatten(tree, first)
+        return lax.scan(lambda carry, row: step(carry, row, *fixed), init, xs, length=length)
 
     equations = open_jaxpr(jax.make_jaxpr(original)())[0].eqns
     results = jax.tree_util.tree_leaves(jax.eval_shape(original))

@@ -153,17 +153,16 @@ class _Group:
         timed = [x.timed for x in found]
         constants = [x.array for x in found if not x.timed]
 
-        def step(carry: PyTree, rows: PyTree) -> PyTree:
-            states, fixed = carry
+        def step(states: PyTree, rows: PyTree, *fixed: jax.Array) -> PyTree:
             fixed_values, row_values = iter(fixed), iter(rows)
             env = dict(zip(self._own, states, strict=True))
             env.update({v: next(row_values if t else fixed_values) for v, t in zip(self._outside, timed, strict=True)})
             env = evaluate(self._equations, env)
             new = [jnp.asarray(v.val, v.aval.dtype) if is_literal(v) else env[v] for v in self._next]
-            return (new, fixed), list(states)
+            return new, list(states)
 
-        init = [carry.init for carry in self._carries], constants
-        (last, _), before = sequential_scan(step, init, [x.array for x in found if x.timed], self._operands.length)
+        init, rows = [carry.init for carry in self._carries], [x.array for x in found if x.timed]
+        last, before = sequential_scan(step, init, rows, self._operands.length, constants=constants)
         return [Given(b, x) for b, x in zip(before, last, strict=True)]
 
 

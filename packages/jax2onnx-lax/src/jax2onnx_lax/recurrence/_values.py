@@ -178,12 +178,14 @@ class Value:
         return [factor.value for term in self._terms if term.state is None for factor in term.factors]
 
     def _sum(self) -> BatchedArray:
-        parts = [self._part(term) for term in self.terms]
+        taken_away = [i > 0 and term.scale == -1.0 for i, term in enumerate(self.terms)]
+        terms = [dataclasses.replace(x, scale=1.0) if y else x for x, y in zip(self.terms, taken_away, strict=True)]
+        parts = list(map(self._part, terms))
         timed = any(part.timed for part in parts)
         arrays = [part.array if part.timed or not timed else part.array[None] for part in parts]
         total = arrays[0]
-        for array in arrays[1:]:
-            total = total + array
+        for array, away in zip(arrays[1:], taken_away[1:], strict=True):
+            total = total - array if away else total + array
         return BatchedArray(total, timed)
 
     def _part(self, term: Term) -> BatchedArray:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax2onnx_core import Context, Jaxpr, Rules, Value
-from jax2onnx_core.jaxprs import is_positive
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.complex._arrays import on_arrays
@@ -94,8 +93,8 @@ def _extremum(ctx: Context, op_type: str, x: Value, axes: Sequence[int], identit
         return ctx.broadcast(ctx.constant(identity, dtype=dtype), ctx.avals_out[0].shape)
     if dtype == np.uint64:
         ctx.pass_on("uint64 is compared as int64 of the same order")
-    if is_bool(dtype):
-        return _boolean_extremum(ctx, op_type, x, axes)
+    if is_bool(dtype):  # as bytes, which runtimes reduce several times faster, and any opset
+        return ctx.cast(_reduce(ctx, op_type, ctx.cast(x, np.uint8), axes), np.bool_)
     result = _reduce(ctx, op_type, x, axes)
     if is_float(dtype) and not ctx.guarantees(op_type, dtype, "nan"):
         return _propagate_nan(ctx, x, axes, result)
@@ -106,14 +105,6 @@ def _propagate_nan(ctx: Context, x: Value, axes: Sequence[int], result: Value) -
     """`result`, or NaN where `x` has one: the sum of magnitudes is NaN exactly there."""
     magnitude = ctx.op.ReduceSum(ctx.op.Abs(x), ctx.ints(axes), keepdims=0, dims=ctx.dims(result))
     return ctx.op.Where(ctx.op.IsNaN(magnitude), magnitude, result)
-
-
-def _boolean_extremum(ctx: Context, op_type: str, x: Value, axes: Sequence[int]) -> Value:
-    """An extremum of booleans, as bytes before opset 20, or where the target cannot reduce no booleans at all."""
-    never_empty = all(is_positive(ctx.avals_in[0].shape[axis]) for axis in axes)
-    if ctx.opset >= 20 and (never_empty or ctx.guarantees(op_type, np.bool_, "empty")):
-        return _reduce(ctx, op_type, x, axes)
-    return ctx.cast(_reduce(ctx, op_type, ctx.cast(x, np.uint8), axes), np.bool_)
 
 
 @rules.decompose("reduce_max")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Case
+from jax2onnx_core import Case, Dim
 
 __all__ = ["cases"]
 
@@ -18,6 +18,16 @@ def _numbers(n: jax.Array) -> tuple[jax.Array, ...]:
 
 def _like(x: jax.Array, n: jax.Array) -> tuple[jax.Array, ...]:
     return jnp.zeros_like(x, shape=(n,)), jnp.ones_like(x, shape=(n,)), jnp.full_like(x, 2, shape=(n,))
+
+
+def _fractions(size: Dim) -> tuple[jax.Array, ...]:
+    halves = jnp.arange(0.5, size), jnp.arange(size, 0.5, -0.75), jnp.arange(0, size, 0.25, dtype=jnp.float16)
+    return (
+        *halves,
+        jnp.arange(0.0, 2 * size - 3),
+        jnp.arange(0.5, size, dtype=int),
+        jnp.arange(3.5, size, np.float32(1.5)),
+    )
 
 
 def _segments(x: jax.Array, ids: jax.Array) -> list[jax.Array]:
@@ -37,6 +47,7 @@ cases = [
          covers=("jax.numpy.linspace",)),
     Case("arange", lambda n: (jnp.arange(2, n), jnp.arange(1, 3 * n, 2), jnp.arange(n, 0, -1)), [_N],
          covers=("jax.numpy.arange",)),
+    Case("arange_of_fractions", lambda x: _fractions(x.shape[0]), [("B",)], covers=("jax.numpy.arange",)),
     Case("reshape", lambda x, n: (x.reshape(n // 4 + 1, -1), jnp.reshape(x, (-1, n // 4 + 1))), [(12,), _N],
          covers=("jax.numpy.reshape",)),
     Case("repeated", lambda x, n: (jnp.broadcast_to(x, (n, *x.shape)), jnp.tile(x, (n, 2)), jnp.repeat(x, n)), [("B",), _N],

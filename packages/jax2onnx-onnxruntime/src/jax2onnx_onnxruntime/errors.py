@@ -1,4 +1,4 @@
-"""Errors of ONNX Runtime while a model runs, in the words of the caller."""
+"""Errors of ONNX Runtime, in the words of the caller."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from jax2onnx_graph.errors import RuntimeInputError
+from jax2onnx_graph.errors import RuntimeInputError, TargetError
 
 from jax2onnx_onnxruntime._compat import refusals
 
-__all__ = ["explained_run", "raise_explained", "run_errors"]
+__all__ = ["explained", "explained_run", "raise_explained", "run_errors"]
 
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 #: The messages of the kernels of convolutions and poolings for images of which a spatial axis, or that of the result, has no elements.
 _NO_ELEMENTS = re.compile(r"Invalid input shape: \{|Only N can be zero|Computed output dimension is <= 0")
+#: Those of the kernels that read one of no elements.
+_NOTHING_TO_READ = re.compile(r"within the inclusive range \[0,-1\]|must be 1 instead of 0")
 
 
 def run_errors() -> tuple[type[Exception], ...]:
@@ -24,8 +26,12 @@ def run_errors() -> tuple[type[Exception], ...]:
 
 
 def raise_explained(error: Exception) -> NoReturn:
-    """Raise RuntimeInputError where a kernel of convolution or pooling refused an image without elements, else the error."""
+    """Raise RuntimeInputError where a kernel refused an axis without elements, else the error."""
     *_, node = [None, *_NODE.finditer(str(error))]
+    if node is not None and _NOTHING_TO_READ.search(str(error)) is not None:
+        raise RuntimeInputError(
+            f"At these sizes an axis has no elements, of which {node[1]} is to read one (node {node[2]!r}). Give larger inputs."
+        ) from error
     if node is None or _NO_ELEMENTS.search(str(error)) is None:
         raise error
     raise RuntimeInputError(
@@ -42,3 +48,14 @@ def explained_run() -> Iterator[None]:
         yield
     except run_errors() as error:
         raise_explained(error)
+
+
+@contextlib.contextmanager
+def explained(refusal: str = "ONNX Runtime cannot load the model") -> Iterator[None]:
+    """Raise TargetError where ONNX Runtime is missing or refuses a model; `refusal` is how the message begins."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise TargetError(str(error)) from error
+    except refusals() as error:
+        raise TargetError(f"{refusal}: {error}") from error
