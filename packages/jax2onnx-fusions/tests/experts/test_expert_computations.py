@@ -129,3 +129,95 @@ MERGED = "f = MatMul(x, wide) fh = Reshape(f, w8) h = Transpose<perm = [1, 0, 2]
 def test_one_product_for_all_experts(fused, small, made):
     operators = fused(SelectExperts(small), CONSTANTS + GATES + MERGED + made + " " + DOWN + SUM, X, Y)
     assert "TopK" in operators
+
+
+#: The same with each expert's features beside those of others: [T, 24].
+FLAT = """float[T,4] x, int64[T,2] i, float[T,2] v, float[4,24] up, float[24,4] up_t, float[24] bias, float[24,4] down, float[4,24] down_t,
+    float[4] shared, float[3] three, float[T,8] dense"""
+IN_ROWS = "f = {up} fh = Reshape(f, w8) r = Relu(fh) g = Unsqueeze(s, a2) "
+FACTORS = "k = Mul(g, r) kf = Reshape(k, flat) "
+FLAT_GIVEN = CONSTANTS + GATES + "flat = Constant<value = int64[2] {0, 24}>() "
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "is_found"),
+    [
+        ("MatMul(x, up)", "MatMul(kf, down)", True), ("Gemm(x, up, bias)", "Gemm(kf, down, shared)", False), ("Gemm(x, up, bias)", "MatMul(kf, down)", True),
+        ("Gemm<transB = 1>(x, up_t, bias)", "MatMul(kf, down)", True), ("Gemm<transB = 1>(x, up_t)", "MatMul(kf, down)", True),
+        ("Gemm(x, up)", "MatMul(kf, down)", True), ("Gemm<alpha = 2.0>(x, up)", "MatMul(kf, down)", False), ("Gemm<beta = 0.5>(x, up, bias)", "MatMul(kf, down)", False),
+        ("Gemm<alpha = 0.5>(x, up)", "MatMul(kf, down)", False), ("Gemm<beta = 2.0>(x, up, bias)", "MatMul(kf, down)", False),
+    ],
+)  # fmt: skip
+def test_products_of_all_experts_at_once(fused, small, up, down, is_found):
+    body = FLAT_GIVEN + IN_ROWS.format(up=up) + FACTORS + f"y = {down}"
+    assert ("TopK" in fused(SelectExperts(small), body, FLAT, Y)) is is_found
+
+
+@pytest.mark.parametrize(
+    ("factors", "is_found"),
+    [
+        (FACTORS, True), ("k = Mul(g, r) o = Neg(k) kf = Reshape(o, flat) ", True), ("k = Mul(g, r) o = Mul(k, three) kf = Reshape(o, flat) ", True),
+        ("k = Add(g, r) kf = Reshape(k, flat) ", False), ("k = Mul(g, r) o = Add(k, three) kf = Reshape(o, flat) ", False),
+        ("o = Unsqueeze(dense, a2) k = Mul(o, r) kf = Reshape(k, flat) ", False),
+        ("k = Mul(g, r) o = Transpose<perm = [0, 2, 1]>(k) kf = Reshape(o, flat) ", True),
+    ],
+)  # fmt: skip
+def test_factors_of_a_product_that_sums_over_experts_and_features(fused, small, factors, is_found):
+    body = FLAT_GIVEN + IN_ROWS.format(up="MatMul(x, up)") + factors + "y = MatMul(kf, down)"
+    assert ("TopK" in fused(SelectExperts(small), body, FLAT, Y)) is is_found
+
+
+ONE_TOKEN = "float[1,4] x, int64[1,2] i, float[1,2] v, float[8,4,3] u, float[8,3,4] d, float[2,8] dense"
+MADE_OF_ONE = UP + "r = Relu(h) " + DOWN
+
+
+@pytest.mark.parametrize(
+    ("end", "output", "is_found"),
+    [
+        ("mt = Squeeze(m, a1) y = MatMul(s, mt)", "float[1,4] y", True),
+        ("mt = Squeeze(m, a1) mm = Transpose<perm = [1, 0]>(mt) ss = Transpose<perm = [1, 0]>(s) y = MatMul(mm, ss)", "float[4,1] y", True),
+        ("mt = Transpose<perm = [1, 0, 2]>(m) y = MatMul(s, mt)", "float[1,1,4] y", True),
+        ("mt = Squeeze(m, a1) y = MatMul(dense, mt)", "float[2,4] y", False),
+        ("mt = Squeeze(m, a1) s8 = Squeeze(s, a0) y = MatMul(s8, mt)", "float[4] y", False),
+        ("q = Mul(su, m) y = ReduceSum<keepdims = 0>(q, a0)", "float[1,4] y", True),
+    ],
+)  # fmt: skip
+def test_one_token(fused, small, end, output, is_found):
+    assert ("TopK" in fused(SelectExperts(small), CONSTANTS + GATES + MADE_OF_ONE + end, ONE_TOKEN, output)) is is_found
+
+
+#: Tokens along two axes.
+TWO_AXES = "float[2,T,4] x, int64[2,T,2] i, float[2,T,2] v, float[8,1,4,3] u, float[8,1,3,4] d, float[8,2,1,4] by_row, float[8,2,T,4] by_all"
+TWO_GATES = """iu = Unsqueeze(i, a3) eq = Equal(iu, n) c = Cast<to = 1>(eq) vu = Unsqueeze(v, a3) p = Mul(c, vu) s = ReduceSum<keepdims = 0>(p, a2)
+    st = Transpose<perm = [2, 0, 1]>(s) su = Unsqueeze(st, a3) """
+
+
+@pytest.mark.parametrize(
+    ("made", "is_found"),
+    [
+        ("m = MatMul(r, d)", True), ("k = MatMul(r, d) m = Mul(k, by_all)", True), ("k = MatMul(r, d) m = Mul(k, by_row)", False),
+        ("k = MatMul(r, d) o = Neg(k) m = Add(o, xu)", True),
+        ("xt = Transpose<perm = [1, 0, 2]>(x) k = MatMul(r, d) o = Transpose<perm = [0, 2, 1, 3]>(k) l = Add(o, xt) m = Transpose<perm = [0, 2, 1, 3]>(l)", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "end",
+    ["q = Mul(su, m) y = ReduceSum<keepdims = 0>(q, a0)",
+     "g = Unsqueeze(s, a2) mt = Transpose<perm = [1, 2, 0, 3]>(m) q = MatMul(g, mt) y = Squeeze(q, a2)"],
+)  # fmt: skip
+def test_tokens_along_two_axes(fused, small, made, is_found, end):
+    body = CONSTANTS + TWO_GATES + UP + "r = Relu(h) " + made + " " + end
+    assert ("TopK" in fused(SelectExperts(small), body, TWO_AXES, "float[2,T,4] y")) is is_found
+
+
+@pytest.mark.parametrize(
+    ("attributes", "step", "is_found"),
+    [
+        ("", "sum = Add(total, term)", True), ("", "sum = Add(term, total)", True), ("", "sum = Sub(total, term)", False), ("", "sum = Add(term, term)", False), ("", "sum = Max(total, term)", False),
+        ("scan_input_axes = [0], ", "sum = Add(total, term)", False),
+    ],
+)  # fmt: skip
+def test_a_scan_that_adds_one_expert_after_another(fused, small, attributes, step, is_found):
+    scan = f"y = Scan<{attributes}num_scan_inputs = 1, body = add (float[T,4] total, float[T,4] term) => (float[T,4] sum) {{ {step} }}>(start, q)"
+    body = CONSTANTS + GATES + UP + "r = Relu(h) " + DOWN + "q = Mul(su, m) " + scan
+    assert ("TopK" in fused(SelectExperts(small), body, X + ", float[T,4] start", Y)) is is_found

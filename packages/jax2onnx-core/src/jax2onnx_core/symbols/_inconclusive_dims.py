@@ -54,10 +54,11 @@ def _repeated(error: Exception) -> str | None:
 def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimensionError:
     """The error to raise for JAX's `error`, which arose at `place`."""
     found: set[str] = set()
+    known = symbols.known.union(size.name for size in symbols.from_data.values())
 
     def show(match: re.Match[str]) -> str:
         label, names = symbols.shown(match[1])
-        if not names <= symbols.known:  # a word of the message, as the mode 'reflect' is
+        if not names <= known:  # a word of the message, as the mode 'reflect' is
             return match[0]
         found.update(names)
         return f"'{label}'"
@@ -72,10 +73,10 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
     text = _OBJECT.sub("a symbolic dimension", text)
     shown = without_traced_symbols(_QUOTED.sub(show, text))
     if not found:
-        found.update(symbols.known.intersection(_WORD.findall(shown)) or symbols.known)
+        found.update(known.intersection(_WORD.findall(shown)) or symbols.known)
     sizes = [size for size in symbols.from_data.values() if size.name in found or not found]
     if sizes:
-        return UndecidedDimensionError(_of_data(shown, sizes[0].source, place), frozenset(found))
+        return UndecidedDimensionError(_of_data(shown, sizes[0].source, place), frozenset(found & symbols.known))
     constraint = _deciding(shown, symbols, found)
     advice = f"a number for the symbol, specialize={{{min(found, default='T')!r}: …}}."
     if constraint is not None:
