@@ -145,3 +145,8 @@ def test_the_probabilities_are_those_of_transformers():
     tokens, weights = sampling.distribution(penalised(LOGITS, SEEN, 1.3))
     assert tokens.tolist() == [2, 4, 10, 11]
     np.testing.assert_allclose(weights, [0.17386855, 0.15072277, 0.20278484, 0.47262383], rtol=1e-6)
+
+
+def test_the_probabilities_of_few_tokens_are_computed_in_double_precision():
+    _, weights = Sampling(temperature=0.7).distribution(logits_of(9))
+    np.testing.assert_allclose(weights, softmax(logits_of(9).astype(np.float64) / 0.7), rtol=1e-13)
