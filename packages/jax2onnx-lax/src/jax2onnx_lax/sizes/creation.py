@@ -131,7 +131,7 @@ def linspace(
     places, steps = jnp.arange(num), jnp.maximum(jnp.asarray(num) - int(bool(endpoint)), 1)
     part = places.astype(real) / steps.astype(real)
     found = first * (1 - part) + last * part
-    found = jnp.where((places == steps) & bool(endpoint), last, found)
+    found = jnp.where(places == steps, last, found)
     found = jnp.moveaxis(found, -1, axis)
     found = (
         jnp.floor(found).astype(dtype)
