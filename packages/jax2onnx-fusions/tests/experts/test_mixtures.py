@@ -82,6 +82,13 @@ def test_sums_over_experts(fused, small, end):
     assert fused(SelectExperts(small), CONSTANTS + GATES + UP + "r = Relu(h) " + DOWN + end, X, Y).count("TopK") >= 1
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_over_experts_along_either_axis_of_what_gates_are_factors_of(fused, small, axis):
+    end = f"mt = Transpose<perm = {[[0, 1, 2], [1, 0, 2]][axis]}>(m) y = ReduceSum<keepdims = 0>(mt, a{axis})"
+    body = CONSTANTS + GATES + UP + "r = Mul(h, su) " + DOWN + end
+    assert "TopK" in fused(SelectExperts(small), body, X, Y)
+
+
 @pytest.mark.parametrize(
     "end",
     [

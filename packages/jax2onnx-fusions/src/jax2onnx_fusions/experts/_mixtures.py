@@ -209,9 +209,9 @@ def _weighted(gates: ir.Value | None, made: ir.Value | None, dims: _Dims, expert
     aligned = (*(1 for _ in range(missing)), *own)
     tokens = tuple(axis for axis in range(len(dims)) if axis != expert and same_dim(aligned[axis], dims[axis]))
     others = [axis for axis in range(len(dims)) if axis != expert and axis not in tokens]
-    if any(aligned[axis] != 1 for axis in others) or not same_dim(aligned[expert], experts) or tokens > tuple(others):
+    if any(aligned[axis] != 1 for axis in others) or not same_dim(aligned[expert], experts):
         return None
-    if tokens and others and max(tokens) > min(others):
+    if not others or max(tokens, default=-1) > min(others):
         return None
     gate_axes = tuple(axis - missing for axis in (*tokens, expert))
     return None if min(gate_axes) < 0 else _mixture(gates, gate_axes, made, (tokens, expert), experts)
