@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import itertools
 import os
 import sys
@@ -248,11 +249,26 @@ def bind_primitive(primitive: Primitive, params: Params, *operands: jax.Array) -
 
 
 def definition(primitive: Primitive) -> Function | None:
-    """The function by which a library defined a primitive of its own; None for one that JAX itself implements."""
+    """The function by which a library defined a primitive of its own, to be run or to be compiled; None for one that JAX itself implements."""
     impl: Function = primitive.impl
-    function = impl.func if isinstance(impl, functools.partial) else impl
-    of_jax = not isinstance(function, types.FunctionType) or function.__module__.partition(".")[0] == "jax"
-    return None if of_jax else impl
+    return impl if _is_of_library(impl) else _compiled_function(primitive)
+
+
+def _is_of_library(fn: Function) -> bool:
+    function = fn.func if isinstance(fn, functools.partial) else fn
+    return isinstance(function, types.FunctionType) and function.__module__.partition(".")[0] != "jax"
+
+
+def _compiled_function(primitive: Primitive) -> Function | None:
+    """The function of a library that `mlir.lower_fun` registered for every platform, or for the CPU."""
+    entry = _mlir._lowerings.get(primitive) or _mlir._platform_specific_lowerings["cpu"].get(primitive)
+    if entry is None or not isinstance(entry.rule, types.FunctionType) or entry.rule.__code__ is not _LOWER_FUN:
+        return None
+    fn: Function = inspect.getclosurevars(entry.rule).nonlocals["fun"]
+    return fn if _is_of_library(fn) else None
+
+
+_LOWER_FUN = _mlir.lower_fun(lambda: None).__code__
 
 
 def trace_thunk(thunk: Callable[[], PyTree]) -> tuple[Jaxpr, list[jax.Array], PyTreeDef]:
@@ -480,6 +496,11 @@ _EXPERIMENTS = {
 def default_options() -> contextlib.AbstractContextManager[None]:
     """Inside, JAX has its default options and 64-bit types, whatever the user has set."""
     return _options(_DEFAULT_OPTIONS | _EXPERIMENTS)
+
+
+def default_types(*, x64: bool) -> contextlib.AbstractContextManager[None]:
+    """Inside, JAX's types are those of a user with or without 64 bits: a function that asks for float64 gets float32 without."""
+    return _options({"jax_enable_x64": x64, "jax_explicit_x64_dtypes": "warn"})
 
 
 def without_experiments() -> contextlib.AbstractContextManager[None]:

@@ -1,87 +1,102 @@
-"""The gates that a value has as a factor, wherever they are multiplied, and values that gates do not make zero."""
+"""Values that have a factor which is zero where gates are, and their look-alikes."""
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes
-from jax2onnx_fusions.experts._gate_factors import gate_factor
+from jax2onnx_fusions.experts._gate_factors import GateFactor, factors, gate_factor
+from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis
-from onnx_ir.passes.common import ShapeInferencePass
 
-#: Gates s of 6 tokens and 8 experts, of which two are other than zero; sb are those as booleans, su has an axis of features, and sh is a product with it.
-HEAD = """n = Constant<value = int64[8] {0, 1, 2, 3, 4, 5, 6, 7}>() a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64[1] {1}>()
-    a2 = Constant<value = int64[1] {2}>() zero = Constant<value = float {0}>() one = Constant<value = float {1}>()
-    grouped = Constant<value = int64[3] {6, 4, 2}>()
-    iu = Unsqueeze(i, a2) eq = Equal(iu, n) c = Cast<to = 1>(eq) p = ReduceMax<keepdims = 0>(c, a1)
-    s = Mul(p, v) sb = Cast<to = 9>(s) su = Unsqueeze(s, a2) sbu = Unsqueeze(sb, a2) sh = Mul(su, h) """
-INPUTS = "int64[6,2] i, float[6,1] v, float[6,8] w, float[6,8,3] h, bool[6,8] m, float[3,3] d, float[6,8,F] some, float[2,6,8] two, float[2,6,8,3] wide, float[8,3] one_row, bool[6,8,3] mh"
+HEAD = """n = Constant<value = int64[3] {0, 1, 2}>() a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64[1] {1}>()
+    a2 = Constant<value = int64[1] {2}>() none = Constant<value = float {0}>() split = Constant<value = int64[4] {-1, 3, 2, 2}>()
+    column = Constant<value = int64[2] {-1, 1}>() pairs = Constant<value = int64[2] {-1, 4}>() zeros = Constant<value = float[3,1] {0, 0, 0}>()
+    one_hot = Equal(i, n) gates = Cast<to = 1>(one_hot) g = Unsqueeze(gates, a2) m = Mul(g, v) """
+#: [tokens, experts, features].
+ROLES = ExpertAxes((SubAxis(0),), SubAxis(1))
 
 
-def gates_of(body: str, tokens: tuple[int, ...] = (0,), expert: int = 1) -> tuple[str, tuple[int, ...]] | None:
-    """The name of the gates that y has as a factor, and their axes."""
-    text = f'<ir_version: 10, opset_import: ["" : 21]> g ({INPUTS}) => (y) {{ {HEAD} {body} }}'
-    (y,) = ShapeInferencePass()(ir.from_onnx_text(text)).model.graph.outputs
-    sizes = Sizes(tuple(y.shape[axis] for axis in tokens), 8)
-    found = gate_factor(y, ExpertAxes(tuple(map(SubAxis, tokens)), SubAxis(expert)), sizes)
-    return None if found is None else (str(found.value.name), found.axes)
+def made(body: str) -> tuple[ir.Value, Sizes]:
+    """The value y, and the numbers of tokens and experts."""
+    inputs = (
+        "int64[B,1] i, float[B,3,4] v, float[B,3,4] w, float[B,3] dense, bool[B,3,1] mask, float[4,5] u, float[B,1,4] x"
+    )
+    text = f'<ir_version: 10, opset_import: ["" : 21, "other" : 1]> m ({inputs}) => (float y) {{ {HEAD} {body} }}'
+    proto = onnx.parser.parse_model(text)
+    proto.graph.output[0].ClearField("type")
+    graph = ir.from_proto(onnx.shape_inference.infer_shapes(proto)).graph
+    return graph.outputs[0], Sizes(tuple(graph.inputs[0].shape)[:1], 3)
 
 
-@pytest.mark.parametrize(
-    ("body", "gates"),
-    [
-        ("y = Mul(su, h)", "su"), ("k = Mul(some, su) y = Neg(k)", "su"), ("y = Mul(h, su)", "su"), ("y = Mul(h, sh)", "su"), ("k = Mul(su, h) y = Neg(k)", "su"), ("y = Div(su, h)", "su"),
-        ("k = Mul(h, su) y = MatMul(k, d)", "su"), ("k = Mul(h, su) y = Relu(k)", "su"), ("k = Mul(h, su) y = Abs(k)", "su"), ("y = Where(mh, sh, zero)", "su"),
-        ("y = Where(sbu, h, zero)", "sbu"), ("y = Where(mh, sh, h)", None), ("y = Where(mh, h, sh)", None), ("y = Where(mh, sh, one)", None),
-        ("y = Where(sbu, zero, h)", None), ("y = Where(sbu, h, h)", None), ("y = Div(h, su)", None), ("y = Add(su, h)", None), ("y = Sub(h, su)", None),
-        ("y = Max(su, h)", None), ("y = Pow(h, su)", None), ("k = Mul(su, h) y = Exp(k)", None), ("k = Mul(su, h) y = Add(k, h)", None),
-        ("k = Mul(su, h) y = Softmax(k)", None), ("y = Mul(h, h)", None), ("k = Unsqueeze(w, a2) y = Mul(k, h)", None),
-        ("k = Mul(sh, h) y = Clip(k, one)", None), ("y = Clip(h, zero)", None), ("k = Mul(w, s) ku = Unsqueeze(k, a2) y = Mul(ku, h)", "ku"),
-    ],
-)  # fmt: skip
-def test_factors_with_features(body, gates):
-    assert gates_of(body) == (gates and (gates, (0, 1)))
+def gates_of(body: str, roles: ExpertAxes = ROLES) -> GateFactor | None:
+    value, sizes = made(body)
+    return gate_factor(value, roles, sizes)
 
 
 @pytest.mark.parametrize(
-    ("body", "tokens", "expert", "found"),
+    ("body", "names"),
     [
-        ("k = Transpose<perm = [1, 0]>(s) y = Neg(k)", 1, 0, ("k", (1, 0))),
-        ("k = Mul(h, su) y = Transpose<perm = [2, 1, 0]>(k)", 2, 1, ("su", (0, 1))),
-        ("k = Mul(h, su) y = Transpose<perm = [1, 0, 2]>(k)", 1, 0, ("su", (0, 1))),
-        # Axes that are exchanged, or one of which is no axis of the gates.
-        ("y = Mul(h, su)", 1, 0, None), ("y = Mul(h, su)", 0, 2, None), ("y = Mul(h, su)", 2, 1, None),
-        ("k = ReduceMax(su, a1) y = Mul(k, h)", 0, 1, None), ("k = ReduceMax(su, a0) y = Mul(k, h)", 0, 1, None),
-        # A group of experts.
-        ("y = Reshape(s, grouped)", 0, 1, None),
+        ("y = Mul(v, w)", "v w"), ("y = Mul(v, x)", "v"), ("y = Mul(v, none)", "v"), ("y = Div(v, w)", "v"), ("y = MatMul(v, u)", "v"),
+        ("y = Where(mask, v, none)", "mask v"), ("y = Where(mask, v, zeros)", "mask v"), ("y = Where(mask, none, v)", ""),
+        ("y = Where(mask, v, w)", ""), ("y = Relu(v)", "v"), ("y = Reshape(v, split)", "v"), ("y = Neg(m)", "m g v gates one_hot"),
+        ("y = Add(v, w)", ""), ("y = Sub(v, w)", ""), ("y = Exp(v)", ""), ("y = Max(v, w)", ""), ("y = Softmax<axis = 2>(v)", ""),
+        ("t = Identity(v) y = other.Mul(t, w)", ""), ("y = Transpose<perm = [1, 0, 2]>(v)", "v"), ("t = Mul(v, v) y = Mul(t, t)", "t t v v"),
+        ("y = Clip(v, , none)", ""),
     ],
 )  # fmt: skip
-def test_factors_of_other_arrangements(body, tokens, expert, found):
-    assert gates_of(body, (tokens,), expert) == found
-
-
-ONE_HOT = "number = Constant<value = int64 {5}>() o = Equal(n, number) g = Cast<to = 1>(o) gu = Unsqueeze(g, a1) "
+def test_factors(body, names):
+    value, _ = made(body)
+    is_turned = "Transpose" in body
+    roles = ExpertAxes((SubAxis(1),), SubAxis(0)) if is_turned else ROLES
+    assert " ".join(str(one.name) for one, _ in factors(value, roles)) == names
 
 
 @pytest.mark.parametrize(
-    ("body", "tokens", "expert", "found"),
+    ("body", "name", "axes"),
     [
-        ("y = Mul(gu, one_row)", (), 0, ("gu", (0,))), ("y = Mul(one_row, one_row)", (), 0, None),
-        ("k = Mul(two, s) ku = Unsqueeze(k, a3) y = Mul(ku, wide)", (0, 1), 2, ("ku", (0, 1, 2))),
-        ("ku = Unsqueeze(two, a3) y = Mul(ku, wide)", (0, 1), 2, None), ("y = Mul(su, wide)", (0, 1), 2, None),
+        ("y = Identity(m)", "g", (0, 1)), ("y = Mul(v, g)", "g", (0, 1)), ("y = Div(m, w)", "g", (0, 1)), ("y = MatMul(m, u)", "g", (0, 1)),
+        ("c = Unsqueeze(one_hot, a2) y = Where(c, v, none)", "c", (0, 1)), ("y = Where(mask, m, none)", "g", (0, 1)),
+        ("t = Transpose<perm = [1, 0]>(gates) k = Transpose<perm = [1, 0]>(t) p = Unsqueeze(k, a2) y = Mul(p, v)", "p", (0, 1)),
+        ("p = Unsqueeze(gates, a1) t = Transpose<perm = [0, 2, 1]>(p) z = Mul(t, w) y = Mul(z, v)", "t", (0, 1)),
+        ("d = Unsqueeze(dense, a2) k = Mul(d, g) y = Mul(k, v)", "k", (0, 1)),
     ],
 )  # fmt: skip
-def test_factors_of_one_token_and_of_tokens_along_two_axes(body, tokens, expert, found):
-    assert gates_of(ONE_HOT + "a3 = Constant<value = int64[1] {3}>() " + body, tokens, expert) == found
+def test_gates_are_a_factor(body, name, axes):
+    found = gates_of(body)
+    assert found is not None
+    assert (found.value.name, found.axes) == (name, axes)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Mul(v, w)", "y = Div(v, g)", "y = Add(m, v)", "d = Unsqueeze(dense, a2) y = Mul(d, v)", "s = Softmax<axis = 1>(g) y = Mul(s, v)",
+        "k = Mul(g, x) t = Add(k, w) y = Mul(t, v)",
+        # The same for all experts, for all tokens.
+        "c = ReduceMax(g, a1) y = Mul(c, v)", "c = ReduceMax(g, a0) y = Mul(c, v)",
+        # Of two features.
+        "c = Concat<axis = 2>(g, g, g, g) t = Exp(v) h = Mul(t, c) r = Neg(c) y = Exp(h)",
+    ],
+)  # fmt: skip
+def test_what_differs_in_one_thing_has_no_gates(body):
+    assert gates_of(body) is None
+
+
+def test_gates_are_found_where_they_have_an_axis_of_their_own():
+    """r is [tokens · experts, 1], g is [tokens, experts, 1]."""
+    value, sizes = made("r = Reshape(g, column) k = Reshape(v, pairs) y = Mul(r, k)")
+    for one, columns in zip((value, *value.producer().inputs), (4, 1, 4), strict=True):
+        one.shape = ir.Shape(["3*B", columns])
+    roles = ExpertAxes((SubAxis(0, inner=size_of([3])),), SubAxis(0, outer=size_of(sizes.tokens)))
+    found = gate_factor(value, roles, sizes)
+    assert found is not None
+    assert (found.value.name, found.axes) == ("g", (0, 1))
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(23, True), (24, False)])
-def test_a_factor_is_looked_for_behind_a_number_of_nodes(count, is_found):
-    chain = " ".join(f"t{i + 1} = Neg(t{i})" for i in range(count - 1))
-    assert (gates_of(f"t0 = Mul(h, su) {chain} y = Neg(t{count - 1})") is not None) is is_found
-
-
-def test_an_operator_of_another_domain_makes_no_factor():
-    text = f'<ir_version: 10, opset_import: ["" : 21, "own" : 1]> g ({INPUTS}) => (float[6,8,3] y) {{ {HEAD} y = own.Mul(su, h) }}'
-    (y,) = ShapeInferencePass()(ir.from_onnx_text(text)).model.graph.outputs
-    assert gate_factor(y, ExpertAxes((SubAxis(0),), SubAxis(1)), Sizes((6,), 8)) is None
+def test_gates_are_looked_for_behind_a_number_of_nodes(count, is_found):
+    """Squares: a node that is met twice is looked at once."""
+    chain = " ".join(f"t{i + 1} = Mul(t{i}, t{i})" for i in range(count - 1))
+    assert (gates_of(f"t0 = Mul(g, v) {chain} y = Identity(t{count - 1})") is not None) is is_found

@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -95,3 +96,24 @@ def test_conversion_equals_jax(source: str, target: str) -> None:
         assert _same(got, want), f"{array} became {got} instead of {want}"
 
     check()
+
+
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+HALVES = HALVES[np.abs(HALVES) < 9000]
+STEPS = {
+    "int32": lambda x: (x * 3).astype("int32"),
+    "uint8": lambda x: (jnp.abs(x) * 0.01).astype("uint8"),
+    "bool": lambda x: (x * jnp.asarray(1e-3, x.dtype)).astype(bool),
+    "floor": lambda x: jnp.floor(x * 3),
+    "ceil": lambda x: jnp.ceil(x * 0.1),
+    "round": lambda x: jnp.round(x * 0.1),
+    "remainder": lambda x: (x * 3) % 1,
+    "floor of float32": lambda x: jnp.floor((x * 3).astype(jnp.float32)),
+    "index": lambda x: jnp.arange(50)[(jnp.abs(x) * 3).astype("int32") % 50],
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_in_half_precision_read_rounded_numbers(name):
+    program = to_onnx(STEPS[name], [(("N",), np.float16)])
+    np.testing.assert_array_equal(program(HALVES), jax.jit(STEPS[name])(HALVES))

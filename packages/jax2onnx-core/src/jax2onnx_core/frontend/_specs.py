@@ -25,7 +25,8 @@ Shape = tuple[int | str | Dim | None, ...]
 
 _DTYPE_NAME = re.compile(r"(b?float|u?int|complex)\d\w*|bool")
 # Beside a shape, these are further specifications in one pytree, not its dtype.
-_SPECS = (Mapping, list, tuple, np.ndarray, jax.Array, jax.ShapeDtypeStruct)
+_ARRAYS = (np.ndarray, jax.Array, jax.ShapeDtypeStruct)
+_SPECS = (Mapping, list, tuple, *_ARRAYS)
 _STATIC = "An argument that is to be fixed in the model is not listed, but bound: functools.partial(fn, name=value)."
 
 
@@ -80,7 +81,16 @@ def _read_tree(spec: PyTree, where: str) -> PyTree:
             f"{where}: {spec!r} is neither a shape, an array, nor a pytree of them. Write a shape such as "
             f"('B', 4), a pair (shape, dtype), a jax.ShapeDtypeStruct, or an example array. {_STATIC}"
         )
+    if _is_example(spec):
+        leaves, tree = jax.tree_util.tree_flatten_with_path(spec)
     return jax.tree_util.tree_unflatten(tree, [read_spec(leaf, where + keystr(path)) for path, leaf in leaves])
+
+
+def _is_example(spec: PyTree) -> bool:
+    """Whether an object of a class of its own, such as a module, holds arrays only: its tuples, of None and empty ones, are no shapes."""
+    leaves = jax.tree_util.tree_leaves(spec)
+    is_object = not isinstance(spec, (tuple, list, Mapping))
+    return is_object and bool(leaves) and all(isinstance(leaf, _ARRAYS) for leaf in leaves)
 
 
 def _of_number(number: complex, where: str) -> Spec:

@@ -158,12 +158,15 @@ class Dispatcher:
             self._decomposing.discard(key)
 
     def _by_definition(self, ctx: Context, operation: Operation, operands: Sequence[Value]) -> list[Value] | None:
-        """Lower a primitive that a library defined by a JAX function (`Primitive.def_impl`) by that function, traced as the user's."""
+        """Lower a primitive by the JAX function that its library defined it by (`Primitive.def_impl`, `mlir.lower_fun`), traced as the user's."""
         definition = _compat.definition(operation.primitive)
         if definition is None:
             return None
         try:
-            with jax.enable_x64(self._x64), activation_window(self._registry.composites, self._registry) as declined:
+            with (
+                _compat.default_types(x64=self._x64),
+                activation_window(self._registry.composites, self._registry) as declined,
+            ):
                 jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))
         except Exception as error:  # noqa: BLE001 (foreign code, perhaps not meant to be traced)
             self._log.declined(operation.name, f"its implementation cannot be traced: {error}")

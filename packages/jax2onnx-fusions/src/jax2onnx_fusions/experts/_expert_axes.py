@@ -52,6 +52,13 @@ class ExpertAxes:
         return tuple(rows is None for rows in (*self.tokens, self.expert))
 
     @property
+    def own_axes(self) -> tuple[int, ...] | None:
+        """The axes of tokens and, last, of experts, if each has one of its own."""
+        rows = (*self.tokens, self.expert)
+        axes = tuple(one.axis for one in rows if one is not None and one.is_whole)
+        return axes if len({*axes}) == len(rows) else None
+
+    @property
     def is_plain(self) -> bool:
         """Whether the value is the same for all tokens and experts."""
         return not self.has_tokens and self.expert is None

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of, named_axes
-from jax2onnx_graph.facts.operators import Elementwise, facts_of
+from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of
 
@@ -17,7 +17,7 @@ from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axe
 __all__ = ["ExpertSubgraph", "Factor", "Refused", "Step", "is_weight"]
 
 _Dims = tuple[LabelledDim, ...]
-_MOST_STEPS = 200
+_MOST_VALUES = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ExpertSubgraph:
         if node is None or value in self._outside or not self._is_inside(node, roles):
             self._add_leaf(value, roles)
             return
-        if len(self.steps) > _MOST_STEPS:
+        if len(self._expert_axes) > _MOST_VALUES:
             raise Refused("an expert has too many nodes")
         operands = operand_axes(node, roles)
         if operands is None:
@@ -139,23 +139,12 @@ class ExpertSubgraph:
         return found
 
     def _add_leaf(self, value: ir.Value, roles: ExpertAxes) -> None:
-        dims = dims_of(value) or ()
         self.others(value, roles)
-        if roles.has_tokens and roles.expert is not None and self._is_per_pair(roles):
-            pass
-        elif roles.has_tokens:
-            if not roles.has_all_tokens or roles.expert is not None or not self._in_order(value, roles):
-                raise Refused("tokens are in several arrangements")
-        elif not all(isinstance(dim, int) for dim in dims):
-            raise Refused("a weight has a size that is not known")
+        is_by_pair = roles.own_axes is not None
+        is_by_token = roles.has_all_tokens and roles.expert is None
+        if roles.has_tokens and not is_by_pair and not (is_by_token and self._in_order(value, roles)):
+            raise Refused("tokens are in several arrangements")
         self.leaves[value] = roles
-
-    @staticmethod
-    def _is_per_pair(roles: ExpertAxes) -> bool:
-        """Whether a value differs by token and by expert, along an axis of its own each."""
-        rows = [*roles.tokens, roles.expert]
-        axes = [one.axis for one in rows if one is not None and one.is_whole]
-        return len(axes) == len(rows) == len({*axes})
 
     def _in_order(self, value: ir.Value, roles: ExpertAxes) -> bool:
         """Whether the axes of tokens have nothing else merged with them, and lie in order where they are merged."""
@@ -179,15 +168,15 @@ class ExpertSubgraph:
                 self.others(operand, roles)
         if node.op_type in ("MatMul", "Gemm"):
             self._check_product(step)
-        elif facts.elementwise is not None:
-            if facts.elementwise is Elementwise.UNARY and not self.differs(step.operands[0]):
-                raise Refused("an operand does not differ by token")
-        elif facts.is_view or node.op_type in ("Transpose", "Expand"):
-            if node.op_type == "Expand" and any(
-                size == 0 for size in self.others(node.outputs[0], step.roles).values()
-            ):
+        elif node.op_type == "Expand":
+            if 0 in self.others(node.outputs[0], step.roles).values():
                 raise Refused("an axis is empty")
-        elif not self._names_other_axes(step):
+        elif (
+            facts.elementwise is None
+            and not facts.is_view
+            and node.op_type != "Transpose"
+            and not self._names_other_axes(step)
+        ):
             raise Refused(f"{node.op_type} is not computed for each token by itself, as far as is known")
 
     def _check_product(self, step: Step) -> None:

@@ -33,7 +33,7 @@ class GateFactor:
     axes: tuple[int, ...]
 
 
-def gate_factor(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
+def gate_factor(value: ir.Value, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
     """Find the gates, the same for all features of a token, such that a value of finite factors is zero where they are.
 
     Args:
@@ -45,44 +45,39 @@ def gate_factor(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> Gate
     return next((gates for gates in found if gates is not None), None)
 
 
-def factors(value: ir.Value | None, roles: ExpertAxes) -> Iterator[tuple[ir.Value, ExpertAxes]]:
+def factors(value: ir.Value, roles: ExpertAxes) -> Iterator[tuple[ir.Value, ExpertAxes]]:
     """Yield values with their axes of tokens and experts, so that a value of finite factors is zero for a token and expert if one of them is.
 
     Each has all the axes that `roles` has: what lacks one is not computed of gates that differ along it.
     """
     waiting, seen = [(value, roles)], set[ir.Node]()
     for one, own in waiting:
-        node = None if one is None else one.producer()
-        if node is None or node.domain or node in seen or len(seen) >= _MOST_NODES:
+        node = one.producer()
+        if node is None or node in seen or len(seen) >= _MOST_NODES:
             continue
         seen.add(node)
-        are_factors = [operand is not None and _is_factor(node, operand) for operand in node.inputs]
-        axes = operand_axes(node, own) if any(are_factors) else None
-        for operand, is_factor, of_operand in zip(node.inputs, are_factors, axes or [], strict=False):
-            if operand is not None and is_factor and of_operand.missing == roles.missing:
+        for operand, of_operand in zip(node.inputs, operand_axes(node, own) or [], strict=False):
+            if operand is not None and of_operand.missing == roles.missing and _is_factor(node, operand):
                 yield operand, of_operand
                 waiting.append((operand, of_operand))
 
 
-def _is_factor(node: ir.Node, operand: ir.Value | None) -> bool:
+def _is_factor(node: ir.Node, operand: ir.Value) -> bool:
     """Whether the result of a node is zero where an operand is, if all numbers are finite."""
     match node.op_type:
         case "Mul" | "MatMul":
             return True
         case "Where":
-            return operand in node.inputs[:2] and scalar(node.inputs[2]) == 0
+            return scalar(node.inputs[2]) == 0
         case "Div":
             return operand is node.inputs[0]
-    return operand is node.inputs[0] and (facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS)
+    return facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS
 
 
-def _gates(value: ir.Value | None, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
+def _gates(value: ir.Value, roles: ExpertAxes, sizes: Sizes) -> GateFactor | None:
     """A value as gates, if it differs by token and expert alone, and few of a token are other than zero."""
-    dims, rows = dims_of(value), [*roles.tokens, roles.expert]
-    if value is None or dims is None or len({None if one is None else one.axis for one in rows} - {None}) < len(rows):
-        return None
-    others = roles.others(dims, sizes)
-    axes = tuple(one.axis for one in rows if one is not None and one.is_whole)
-    if others is None or len(axes) < len(rows) or math.prod(others.values()) != 1:
+    dims, axes = dims_of(value), roles.own_axes
+    others = None if dims is None else roles.others(dims, sizes)
+    if axes is None or others is None or math.prod(others.values()) != 1:
         return None
     return None if sparsity(value, SubAxis(axes[-1]), sizes.experts) is None else GateFactor(value, axes)

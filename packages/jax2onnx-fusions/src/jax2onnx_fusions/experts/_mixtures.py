@@ -22,7 +22,6 @@ from jax2onnx_fusions.experts._routing import GateUse
 __all__ = ["Mixture", "gates_by_token", "mixtures_at"]
 
 _Dims = tuple[LabelledDim, ...]
-_SCAN_AXES = ("scan_input_axes", "scan_output_axes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +122,7 @@ def _contracted(node: ir.Node, index: int, axes: tuple[int, int], places: Sequen
       places: the axes of tokens, of this operand and of the result.
     """
     data, dims = node.inputs[index], dims_of(node.inputs[index]) or ()
+    assert data is not None
     tokens = ExpertAxes(tuple(SubAxis(axis) for axis in places), None)
     merged = _merged_axes(data, axes[0])
     operands = operand_axes(node, tokens) if merged else None
@@ -152,12 +152,10 @@ def _count(dim: LabelledDim, rows: SubAxis) -> int:
     return size.number
 
 
-def _gated(
-    value: ir.Value | None, roles: ExpertAxes, made: ir.Value | None, of_made: ExpertAxes, sizes: Sizes
-) -> Mixture | None:
+def _gated(value: ir.Value, roles: ExpertAxes, made: ir.Value, of_made: ExpertAxes, sizes: Sizes) -> Mixture | None:
     """The mixture of what is computed from a value that has gates as factors; None where it has none."""
     gates = gate_factor(value, roles, sizes)
-    if gates is None or made is None:
+    if gates is None:
         return None
     return Mixture(gates.value, gates.axes, made, of_made, sizes, is_gated=True)
 
@@ -169,16 +167,16 @@ def _are_ones(dims: _Dims, axis: int) -> bool:
 
 def _of_sum(summed: ir.Value | None, axis: int) -> list[Mixture]:
     """The sum over the experts' axis of a product with gates, or of a Where that selects."""
-    terms, dims, pairs = operation(summed, "Mul", "Where"), dims_of(summed), list[tuple[int, int]]()
-    if dims is None:
+    terms, dims, pairs = operation(summed, "Mul", "Where"), dims_of(summed), list[Sequence[ir.Value | None]]()
+    if summed is None or dims is None:
         return []
     if terms is not None and (terms.op_type == "Mul" or scalar(terms.inputs[2]) == 0):
-        pairs = [(0, 1), (1, 0)] if terms.op_type == "Mul" else [(0, 1)]
-    found = [_weighted(terms.inputs[gates], terms.inputs[made], dims, axis) for gates, made in pairs if terms]
+        pairs = [terms.inputs[:2], terms.inputs[1::-1]] if terms.op_type == "Mul" else [terms.inputs[:2]]
+    found = [_weighted(gates, made, dims, axis) for gates, made in pairs]
     return [one for one in (*found, _summed(summed, dims, axis)) if one is not None]
 
 
-def _summed(value: ir.Value | None, dims: _Dims, expert: int) -> Mixture | None:
+def _summed(value: ir.Value, dims: _Dims, expert: int) -> Mixture | None:
     """The sum over experts of results that are computed from factors which are gates: all axes but the last are tokens."""
     experts, places = dims[expert], [axis for axis in range(len(dims)) if axis != expert][:-1]
     if not isinstance(experts, int):
@@ -189,8 +187,8 @@ def _summed(value: ir.Value | None, dims: _Dims, expert: int) -> Mixture | None:
 
 def _of_scan(node: ir.Node) -> list[Mixture]:
     """The sum that a Scan computes by adding one term in each step to its carry."""
-    body = node.attributes["body"].as_graph()
-    if len(body.inputs) != 2 or len(body.outputs) != 1 or any(name in node.attributes for name in _SCAN_AXES):
+    body, scanned = node.attributes["body"].as_graph(), node.attributes["num_scan_inputs"].as_int()
+    if scanned != 1 or len(body.outputs) != 1 or "scan_input_axes" in node.attributes:
         return []
     add = operation(body.outputs[0], "Add")
     if add is None or {*add.inputs} != {*body.inputs} or not same_dims(*(dims_of(value) for value in body.inputs)):
@@ -211,7 +209,7 @@ def _weighted(gates: ir.Value | None, made: ir.Value | None, dims: _Dims, expert
     others = [axis for axis in range(len(dims)) if axis != expert and axis not in tokens]
     if any(aligned[axis] != 1 for axis in others) or not same_dim(aligned[expert], experts):
         return None
-    if not others or max(tokens, default=-1) > min(others):
+    if max(tokens, default=-1) > min(others, default=-1):
         return None
     gate_axes = tuple(axis - missing for axis in (*tokens, expert))
     return None if min(gate_axes) < 0 else _mixture(gates, gate_axes, made, (tokens, expert), experts)

@@ -36,7 +36,8 @@ class LegalisePass(GraphPass):
     7. Casts back that nobody uses are dropped.
     8. Operators whose kernels are wrong are rewritten (see `Legalisation.rewrites`), unless the numbers are known to be
        so small that the kernels are right.
-    9. What a comparison reads is rounded to its type, where the runtime may hold it wider (see `Legalisation.held_wider`).
+    9. What comparisons, steps such as Floor, and casts to integers read is rounded to its type, where the runtime may hold it wider
+       (see `Legalisation.held_wider`).
 
     Unknown operators, and types for which there is no exact carrier, are left as they are.
     """
@@ -85,7 +86,7 @@ class _Legaliser:
                 self._cast(editor, node)
             else:
                 self._node(editor, node)
-            self._compare(editor, node)
+            self._round(editor, node)
             self._unrounded.note(node, editor.opset)
 
     def _node(self, editor: GraphEditor, node: ir.Node) -> None:
@@ -111,9 +112,9 @@ class _Legaliser:
                 editor.modified = True
                 self._carry(node, found, variable, carrier, dtype)
 
-    def _compare(self, editor: GraphEditor, node: ir.Node) -> None:
+    def _round(self, editor: GraphEditor, node: ir.Node) -> None:
         """Rule 9 for a node: casts that are written out, before and after, are never left out."""
-        unrounded = self._unrounded.compared(node)
+        unrounded = self._unrounded.to_round(node)
         if not unrounded:
             return
         editor.modified, dtype = True, unrounded[0].dtype

@@ -14,9 +14,19 @@ from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_lax.complex.arithmetic import pack, unpack
 from jax2onnx_lax.dtypes import real_dtype
 
-__all__ = ["multiply_in_parts", "on_arrays"]
+__all__ = ["joined", "multiply_in_parts", "on_arrays", "parts"]
 
 Operand = Complex | Array
+
+
+def parts(x: Array) -> tuple[Array, ...]:
+    """The real and the imaginary parts of complex numbers, which a loop carries apart; real numbers as they are."""
+    return (jnp.real(x), jnp.imag(x)) if jnp.iscomplexobj(x) else (x,)
+
+
+def joined(apart: Sequence[Array]) -> Array:
+    """The array of its `parts`."""
+    return apart[0] if len(apart) == 1 else jax.lax.complex(*apart)
 
 
 def on_arrays(fn: Callable[..., Array | Sequence[Array]]) -> Callable[..., Operand | Sequence[Operand]]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
 from jax2onnx_core import Aval, Jaxpr
 from jax2onnx_core.jax_types import Equation, Var
 from jax2onnx_core.jaxprs import defines_sizes, is_literal, is_static, open_jaxpr, struct
@@ -25,6 +26,8 @@ _MOST_GROWTH = 4
 # A symbolic dimension counts as this number.
 _SYMBOLIC = 8
 # They take rows of a table, which have no more elements than other operands of what is done with them.
+# They are taken in a step of what it computes, which then need not be held as pairs.
+_PARTS = frozenset({"real", "imag"})
 _LOOKUPS = frozenset({"gather", "dynamic_slice"})
 
 
@@ -256,18 +259,28 @@ def _sums_of_products(equations: Sequence[Equation], terms: set[Var], out: Colle
 
 
 def _repeating(equations: Sequence[Equation], out: Collection[int]) -> set[int]:
-    """The ids of those equations among `out` that only repeat elements, for equations that stay: they need not be held."""
+    """The ids of those equations among `out` that only repeat elements or join parts, for equations that stay: they need not be held."""
     found: set[int] = set()
     read: set[Var] = set()
     for eqn in reversed(equations):
         if id(eqn) not in out:
             continue
-        repeats = eqn.primitive.name == "broadcast_in_dim" and not _any_in(eqn.outvars, read)
-        if repeats and elements(eqn.invars[0].aval) < elements(eqn.outvars[0].aval):
+        if not _any_in(eqn.outvars, read) and (_is_repeating(eqn) or _makes_complex(eqn)):
             found.add(id(eqn))
             continue
         read.update(variables(eqn.invars))
     return found
+
+
+def _is_repeating(eqn: Equation) -> bool:
+    is_broadcast = eqn.primitive.name == "broadcast_in_dim"
+    return is_broadcast and elements(eqn.invars[0].aval) < elements(eqn.outvars[0].aval)
+
+
+def _makes_complex(eqn: Equation) -> bool:
+    """Whether an equation does no more than to put parts into complex numbers."""
+    is_conversion = eqn.primitive.name in ("complex", "convert_element_type")
+    return is_conversion and jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.complexfloating)
 
 
 def _after(
@@ -282,7 +295,8 @@ def _after(
     for eqn in reversed(equations):
         reads = variables(eqn.invars)
         small = _multiplies_matrices(eqn) or _is_small(eqn, reads)
-        if _any_in(eqn.outvars, wanted) or eqn.effects or not is_batchable(eqn) or not small:
+        takes_part = eqn.primitive.name in _PARTS and _any_in(reads, wanted)
+        if _any_in(eqn.outvars, wanted) or eqn.effects or not is_batchable(eqn) or not small or takes_part:
             stays.add(id(eqn))
             wanted.update(reads)
     behind = [eqn for eqn in equations if id(eqn) not in stays]

@@ -15,6 +15,7 @@ from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, is_symbolic
 from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
 
+from jax2onnx_lax.complex._arrays import joined, parts
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
@@ -78,6 +79,9 @@ def scan(
     where these are not certain a Loop is written. Unless `divided`, all of the body stays in it.
     """
     num_consts, num_carry = scan_counts(params, len(operands))
+    if any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in open_jaxpr(jaxpr)[0].invars[num_consts:]):
+        apart = _with_parts_apart(jaxpr, num_consts, num_carry, length, reverse=reverse, unroll=unroll)
+        return ctx.inline(jax.make_jaxpr(apart)(*map(struct, ctx.avals_in)), *operands)
     whole = _Scan(
         ctx, LoopBody.attempted(ctx, jaxpr, num_consts, num_carry), operands[:num_consts],
         operands[num_consts : num_consts + num_carry], operands[num_consts + num_carry :], length, reverse,
@@ -89,6 +93,25 @@ def scan(
     if not whole.xs or not is_positive(length):
         return whole.as_loop()
     return whole.divided(num_consts) if divided else whole.as_scan()
+
+
+def _with_parts_apart(
+    jaxpr: Jaxpr, num_consts: int, num_carry: int, length: Dim, *, reverse: bool, unroll: int
+) -> Callable[..., list[jax.Array]]:
+    """The same scan with the real and the imaginary parts of complex numbers apart, which each step else takes out and puts in."""
+
+    def scanned(*operands: jax.Array) -> list[jax.Array]:
+        consts, init, xs = operands[:num_consts], operands[num_consts:][:num_carry], operands[num_consts + num_carry :]
+
+        def step(state: PyTree, row: PyTree) -> tuple[PyTree, PyTree]:
+            made = [parts(y) for y in eval_jaxpr(jaxpr, *consts, *map(joined, state), *map(joined, row))]
+            return made[:num_carry], made[num_carry:]
+
+        first, rows = (list(map(parts, x)) for x in (init, xs))
+        last, stacks = jax.lax.scan(step, first, rows, None if rows else length, reverse=reverse, unroll=unroll)
+        return [joined(y) for y in [*last, *stacks]]
+
+    return scanned
 
 
 @rules.lower("scan", physical=True)
@@ -251,7 +274,9 @@ class _Scan:
     def divided(self, num_consts: int) -> Sequence[Value]:
         """Emit an ONNX Scan of the equations that the carry needs; the rest of the body runs before and after it, for all steps at once."""
         ctx, body = self.ctx, self.body
-        given = body.jaxpr, num_consts, body.num_carry, list(map(struct, ctx.avals_in))
+        avals = [struct(v.aval) for v in open_jaxpr(body.jaxpr)[0].invars]
+        rows = [jax.ShapeDtypeStruct((self.length, *x.shape), x.dtype) for x in avals[num_consts + body.num_carry :]]
+        given = body.jaxpr, num_consts, body.num_carry, [*avals[: num_consts + body.num_carry], *rows]
         parts = ctx.attempt(lambda: ctx.once(lambda: hoist(*given), "hoist", *given), "the division of the body")
         if parts is None:
             return self.as_scan()

@@ -115,6 +115,20 @@ def _complex_carry(x: jax.Array) -> _Pair:
     return last.real, last.imag
 
 
+def _gated_by_modulus(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A rotation, after which small numbers become zero."""
+    start = jnp.zeros(3, jnp.result_type(x, jnp.complex64))
+    turn = jnp.exp(1j * jnp.arange(3.0)).astype(start.dtype)
+
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        new = carry * turn + row
+        new = jnp.where(jnp.abs(new) > 0.5, new, 0)
+        return new, new.imag
+
+    last, y = lax.scan(step, start, x)
+    return last.real, last.imag, y
+
+
 def _over_rows(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Rows are read and written at the counter."""
 
@@ -199,6 +213,8 @@ cases = [
          covers=("scan",), expect=["ReduceSum -> Scan", "Identity"]),
     Case("scan_of_keys", _random_rows, [(5, 3)], covers=("scan",), expect="Scan",
          declines="its steps have random keys, which are no numbers"),
+    Case("scan_of_complex_states", _gated_by_modulus, [("T", 3)], covers=("scan",),
+         expect=expect_graph(counts={"Scan": 1, "Concat": 0, "Gather": 0})),
     Case("scan_complex", _complex_carry, [("T", 3)], covers=("scan",), expect=at_most(50, If=1)),
     Case("scan_unrolled_whole", lambda x: lax.scan(lambda c, r: (c + r, c * r), x.sum(0), x, unroll=True), [(4, 3)],
          covers=("scan",), expect=expect_graph(absent=["Scan", "Loop"])),

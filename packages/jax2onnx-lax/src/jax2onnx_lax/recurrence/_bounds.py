@@ -7,6 +7,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from jax2onnx_lax.complex._arrays import parts
+
 __all__ = ["is_moderate"]
 
 #: The bound of the sum of squares.
@@ -15,10 +17,5 @@ _LIMIT = 1e24
 
 def is_moderate(*arrays: jax.Array) -> jax.Array:
     """Whether all numbers are finite and far from overflow, by the sum of their squares."""
-    squares = [jnp.sum(part * part) for x in arrays for part in _parts(x)]
+    squares = [jnp.sum(part * part) for x in arrays for part in parts(x)]
     return functools.reduce(jnp.add, squares) < _LIMIT
-
-
-def _parts(x: jax.Array) -> list[jax.Array]:
-    """The real and the imaginary parts of complex numbers."""
-    return [jnp.real(x), jnp.imag(x)] if jnp.iscomplexobj(x) else [x]

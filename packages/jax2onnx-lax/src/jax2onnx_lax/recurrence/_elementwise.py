@@ -16,6 +16,7 @@ import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
+from jax2onnx_lax.complex._arrays import joined, parts
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import read_stack
@@ -193,8 +194,8 @@ def states_before(decay: jax.Array, update: jax.Array, init: jax.Array) -> jax.A
     def step(state: _Parts, row: tuple[_Parts, _Parts]) -> tuple[_Parts, _Parts]:
         return _sum(_product(state, row[0]), row[1]), state
 
-    before: _Parts = sequential_scan(step, _parts(init), (_parts(decay), _parts(update)))[1]
-    return _joined(before)
+    before: _Parts = sequential_scan(step, parts(init), (parts(decay), parts(update)))[1]
+    return joined(before)
 
 
 def _written_out(decay: jax.Array, update: jax.Array, state: jax.Array) -> list[jax.Array]:
@@ -229,29 +230,20 @@ def _steps_of_block(length: Dim) -> int:
 
 def _from_zero(decay: jax.Array, update: jax.Array, *, timed: bool) -> tuple[jax.Array, jax.Array]:
     """The products of the decays up to each step of a block, and the states from zero on, both [size, blocks, ...]."""
-    rows = _parts(update)
+    rows = parts(update)
     zeros = tuple(jnp.full_like(row[0], -0.0) for row in rows)  # what is added to them keeps its sign
     if not timed:
-        factor = _parts(decay[0])
+        factor = parts(decay[0])
         sums = sequential_scan(lambda h, row: (_sum(_product(h, factor), row),) * 2, zeros, rows)[1]
-        return jnp.cumprod(jnp.broadcast_to(decay, (update.shape[0], *decay.shape[1:])), 0)[:, None], _joined(sums)
+        return jnp.cumprod(jnp.broadcast_to(decay, (update.shape[0], *decay.shape[1:])), 0)[:, None], joined(sums)
 
     def step(carry: tuple[_Parts, _Parts], row: tuple[_Parts, _Parts]) -> _Step:
         new = _product(carry[0], row[0]), _sum(_product(carry[1], row[0]), row[1])
         return new, new
 
-    ones = _parts(jnp.ones_like(decay[0]))
-    products, sums = sequential_scan(step, (ones, zeros), (_parts(decay), rows))[1]
-    return _joined(products), _joined(sums)
-
-
-def _parts(x: jax.Array) -> _Parts:
-    """The real and the imaginary parts of complex numbers, which a loop carries apart; real numbers as they are."""
-    return (jnp.real(x), jnp.imag(x)) if jnp.iscomplexobj(x) else (x,)
-
-
-def _joined(parts: _Parts) -> jax.Array:
-    return parts[0] if len(parts) == 1 else jax.lax.complex(*parts)
+    ones = parts(jnp.ones_like(decay[0]))
+    products, sums = sequential_scan(step, (ones, zeros), (parts(decay), rows))[1]
+    return joined(products), joined(sums)
 
 
 def _product(a: _Parts, b: _Parts) -> _Parts:
