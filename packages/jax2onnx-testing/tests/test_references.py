@@ -20,6 +20,12 @@ def test_calls_of_different_shapes_have_their_own_results():
         assert total == args[0].sum()
 
 
+def test_one_call_has_its_results_whether_or_not_it_is_compiled():
+    reference, x = Reference(lambda x, shift: (x + shift, 2 * x)), np.arange(3, dtype=np.float32)
+    for results in (reference((x,), {"shift": 1}), reference.evaluated((x,), {"shift": 1})):
+        np.testing.assert_array_equal(results, [x + 1, 2 * x])
+
+
 def test_each_call_begins_with_the_state_that_there_is():
     class Counter:
         def __init__(self) -> None:

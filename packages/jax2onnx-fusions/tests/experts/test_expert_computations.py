@@ -14,7 +14,7 @@ CONSTANTS = """a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64
     back = Constant<value = int64[1] {-1}>() zero = Constant<value = float {0}>() half = Constant<value = float {0.5}>()
     n = Constant<value = int64[8] {0, 1, 2, 3, 4, 5, 6, 7}>() one_two = Constant<value = int64[2] {1, 2}>() a3 = Constant<value = int64[1] {3}>()
     thrice = Constant<value = int64[3] {1, 1, 3}>() some = Constant<value = int64[2] {2, 0}>() parts = Constant<value = int64[2] {1, 2}>()
-    split = Constant<value = int64[4] {8, 0, 3, 1}>() joined = Constant<value = int64[3] {8, 0, 3}>() w8 = Constant<value = int64[3] {0, 8, 3}>() """
+    split = Constant<value = int64[4] {8, 0, 3, 1}>() joined = Constant<value = int64[3] {8, 0, 3}>() w8 = Constant<value = int64[3] {0, 8, 3}>() w4 = Constant<value = int64[3] {4, 8, 3}>() """
 ONE_HOT = "iu = Unsqueeze(i, a2) eq = Equal(iu, n) c = Cast<to = 1>(eq) vu = Unsqueeze(v, a2) p = Mul(c, vu) "
 GATES = ONE_HOT + "s = ReduceSum<keepdims = 0>(p, a1) st = Transpose<perm = [1, 0]>(s) su = Unsqueeze(st, a2) "
 BOOLEANS = (
@@ -43,7 +43,10 @@ def small(limited):
         "k = Transpose<perm = [1, 0, 2]>(h) l = Relu(k) r = Transpose<perm = [1, 0, 2]>(l)",
         "k = Transpose<perm = [0, 2, 1]>(h) l = Relu(k) r = Transpose<perm = [0, 2, 1]>(l)",
         "k = ReduceSum(h, a2) r = Expand(k, thrice)", "r = CumSum(h, two)", "r = LayerNormalization<axis = -1>(h, shared)",
-        "k = Transpose<perm = [0, 2, 1]>(square) r = MatMul(h, k)",
+        "k = Transpose<perm = [0, 2, 1]>(square) r = MatMul(h, k)", "r = Clip(h, , half)", "t = MatMul(xu, u) r = Mul(t, h)",
+        "k = Slice(h, a0, a2, a2) l = Slice(h, a2, a3, a2) r = Concat<axis = 2>(l, k)", "k = Unsqueeze(h, a2) l = MatMul(k, plain) r = Squeeze(l, a2)",
+        "k = Unsqueeze(h, a2) l = Transpose<perm = [2, 0, 3, 1]>(k) e = Exp(l) t = Transpose<perm = [1, 3, 0, 2]>(e) r = Squeeze(t, a2)",
+        "k = Reshape(wide, w4) l = Transpose<perm = [1, 0, 2]>(k) t = MatMul(xu, l) r = Add(h, t)",
     ],
 )  # fmt: skip
 def test_what_experts_compute_for_each_token_by_itself(fused, small, made):
@@ -108,7 +111,7 @@ def test_what_is_no_sum_over_experts_stays(fused, small, end):
         ("k = Mul(su, h) r = MatMul(k, square)", True), ("k = Mul(su, h) r = MatMul(k, plain)", True),
         ("r = Add(h, su)", False), ("k = Mul(su, h) r = Add(k, bias)", False), ("k = Mul(su, h) r = Cos(k)", False), ("k = Mul(su, h) o = Exp(bias) r = Sub(o, k)", False),
         ("w = Cast<to = 9>(su) r = Where(w, h, half)", False), ("w = Cast<to = 9>(su) r = Where(w, zero, h)", False),
-        ("w = Cast<to = 9>(su) r = Where(w, h, by_token)", False), ("k = Mul(su, h) r = Sigmoid(k)", False), ("k = Mul(su, h) r = Pow(k, half)", False),
+        ("w = Cast<to = 9>(su) r = Where(w, h, by_token)", False), ("k = Mul(su, h) r = HardSigmoid(k)", False), ("k = Mul(su, h) r = Pow(k, half)", False),
         ("k = Mul(su, h) r = Softmax(k)", False), ("t = ReduceMax(su, a1) r = Mul(t, h)", False), ("t = ReduceMax(su, a0) r = Mul(t, h)", False),
     ],
 )  # fmt: skip

@@ -92,39 +92,6 @@ def test_more_than_half_of_the_experts_is_a_reason(declined, small):
 
 
 @pytest.mark.parametrize(
-    "inside",
-    [
-        "k = Add(h, b) r = Relu(k)", "k = Add(h, shared) r = Relu(k)", "k = Unsqueeze(xt, zero) r = Mul(h, k)", "r = MatMul(h, w)",
-        "r = Softmax<axis = 2>(h)", "r = Softmax<axis = -1>(h)", "k = ReduceMax(h, two) r = Sub(h, k)", "k = ReduceMean<keepdims = 1>(h, flat) r = Div(h, k)",
-        "k = ReduceSum<keepdims = 0>(h, two) j = Unsqueeze(k, two) r = Sub(h, j)", "r = CumSum(h, last)", "r = Clip(h, , tiny)", "r = Clip(h, tiny)",
-        "k, j, i2 = Split<axis = 2, num_outputs = 3>(h) r = Concat<axis = 2>(j, k, i2)", "k = Slice(h, zero, two, two) j = Slice(h, two, last1, two) r = Concat<axis = 2>(j, k)",
-        "k = Transpose<perm = [1, 0, 2]>(h) j = Relu(k) r = Transpose<perm = [1, 0, 2]>(j)",
-        "k = Transpose<perm = [0, 2, 1]>(h) j = Softmax<axis = 1>(k) r = Transpose<perm = [0, 2, 1]>(j)",
-        "k = Unsqueeze(h, two) j = Transpose<perm = [2, 0, 3, 1]>(k) e = Exp(j) t = Transpose<perm = [1, 3, 0, 2]>(e) r = Squeeze(t, two)",
-        "k = Unsqueeze(h, flat) j = Mul(k, pair) r = ReduceSum<keepdims = 0>(j, flat)", "k = Unsqueeze(h, flat) e = Expand(k, pair4) r = ReduceSum<keepdims = 0>(e, flat)",
-        "k = Transpose<perm = [1, 0]>(dense) j = Unsqueeze(k, two) r = Mul(h, j)", "k = Transpose<perm = [1, 0, 2]>(ut) j = MatMul(xu, k) r = Add(h, j)",
-        "k = MatMul(xu, u) r = Mul(k, h)", "k = Unsqueeze(h, two) j = MatMul(k, w) r = Squeeze(j, two)",
-    ],
-)  # fmt: skip
-def test_experts_that_compute_the_chosen_pairs_alone(fused, small, inside):
-    """The numbers are those of all pairs, as `fused` checks."""
-    constants = (
-        CONSTANTS
-        + """ tiny = Constant<value = float {0.1}>() last = Constant<value = int64 {2}>() last1 = Constant<value = int64[1] {3}>()
-        pair = Constant<value = float[2] {0.5, 2.0}>() pair4 = Constant<value = int64[4] {1, 1, 1, 2}>() """
-    )
-    inputs = f"{X}, float[8,1,3] b, float[3] shared, float[3,3] w, float[4,8,3] ut, float[T,3] xt"
-    operators = fused(
-        SelectExperts(small),
-        f"{constants} {ONE_HOT} xu = Unsqueeze(x, zero) h = MatMul(xu, u) {inside} m = MatMul(r, d) {SUM}",
-        inputs,
-        Y,
-    )
-    assert operators.count("Split") >= 2
-    assert "ScatterND" in operators or "Gather" in operators
-
-
-@pytest.mark.parametrize(
     ("shape", "product"),
     [
         ("8,4,3", "h = MatMul(xu, k)"), ("8,3,4", "t = Transpose<perm = [0, 2, 1]>(k) h = MatMul(xu, t)"),
