@@ -35,7 +35,7 @@ def test_a_comparison_is_decided_by_a_constraint(compared, constraint):
     ("message", "named"),
     [("axis size (= T) is larger than 1 and larger or equal than the padding length (= 3)", "constraints=('T >= 4',)"),
      ("comparison 'Z' <= '0' is inconclusive", "constraints=('Z >= 1',)"), ("it is 'S', in mode 'reflect'", "{'S': …}"),
-     ("it is S", "{'S': …}"), ("it is something", "{'S': …}"), ("'T' is no number", "{'T': …}")],
+     ("it is S", "{'S': …}"), ("it is something", "{'S': …}"), ("'T' is no number", "{'T': …}"), ("'T' is not as S is", "{'T': …}")],
 )  # fmt: skip
 def test_the_symbols_of_the_text_are_named(message, named):
     assert named in advice(message, ("T", "S", "Z"), constraints=("Z >= 0",))

@@ -121,6 +121,13 @@ def test_gates_before_the_last_product(fused, small, made, is_found):
     assert ("TopK" in fused(SelectExperts(small), CONSTANTS + GATES + UP + made + " " + end, X, Y)) is is_found
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gates_before_the_last_product_where_either_axis_has_the_experts(fused, small, axis):
+    end = f"mt = Transpose<perm = {[[0, 1, 2], [1, 0, 2]][axis]}>(m) y = ReduceSum<keepdims = 0>(mt, a{axis})"
+    body = CONSTANTS + GATES + UP + "r = Mul(h, su) " + DOWN + end
+    assert "TopK" in fused(SelectExperts(small), body, X, Y)
+
+
 #: Up-projections of all experts in one product, and down-projections that sum over experts and features.
 MERGED = "f = MatMul(x, wide) fh = Reshape(f, w8) h = Transpose<perm = [1, 0, 2]>(fh) "
 

@@ -26,9 +26,9 @@ _MOST_GROWTH = 4
 # A symbolic dimension counts as this number.
 _SYMBOLIC = 8
 # They take rows of a table, which have no more elements than other operands of what is done with them.
-# They are taken in a step of what it computes, which then need not be held as pairs.
-_PARTS = frozenset({"real", "imag"})
 _LOOKUPS = frozenset({"gather", "dynamic_slice"})
+# They are taken in the step that computes a complex number, which then need not be held as a pair.
+_PARTS = frozenset({"real", "imag"})
 
 
 @dataclasses.dataclass(frozen=True)
