@@ -132,7 +132,8 @@ cases = [
          [(2, 4, 8, 8), (6, 4, 3, 3)], _covers,
          expect=expect_graph("Conv -> Mul -> ConvTranspose", absent=["Slice"])),
     Case("gradient_of_symbolic_batches", jax.grad(lambda x, w: (jax.vmap(_conv((1,), "SAME"))(x, w) ** 2).sum(), (0, 1)),
-         [("B", 2, 3, 7), ("B", 4, 3, 2)], ("jax.lax.conv_general_dilated",), expect=expect_graph(counts={"Conv": 0})),
+         [("B", 2, 3, 7), ("B", 4, 3, 2)], ("jax.lax.conv_general_dilated",), expect=expect_graph(counts={"Conv": 0}),
+         values="unit"),  # sums of squares of large numbers overflow in another order
     Case("gradient_along_a_symbolic_axis", jax.grad(lambda x, w: (_conv((2,), "SAME")(x, w) ** 2).sum(), (0, 1)),
          [(2, 3, "N"), (4, 3, 3)], ("jax.lax.conv_general_dilated",), expect=expect_graph(counts={"Conv": 2, "ConvTranspose": 1})),
     Case("vmap_of_kernels", jax.vmap(_conv(), in_axes=(None, 0)), [(2, 4, 6, 6), (3, 5, 4, 2, 2)], _covers,
