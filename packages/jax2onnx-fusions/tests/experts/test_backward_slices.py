@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 from jax2onnx_fusions.experts._backward_slices import backward_slice, behind_weights, exclusive_nodes
+from onnx_ir.passes.common import ShapeInferencePass
 
 INPUTS = "float[2,3] x, float[4,3,3] u, float[3,3] w, bool is_long"
 
@@ -58,6 +59,7 @@ def test_what_computes_a_value_of_a_branch_lies_in_the_branch():
 )
 def test_nodes_that_nothing_else_reads(body, outputs, expected):
     reader = graph_of(body, outputs).outputs[0].producer()
+    assert reader is not None
     assert names(exclusive_nodes(backward_slice(reader.outputs[0]) - {reader}, reader)) == expected
 
 
@@ -71,5 +73,5 @@ def test_nodes_that_nothing_else_reads(body, outputs, expected):
     ],
 )  # fmt: skip
 def test_products_with_a_weight_of_each_expert_and_what_is_behind(body, expected):
-    graph = ir.passes.common.ShapeInferencePass()(ir.Model(graph_of(body, "float[4,2,3] y"), ir_version=10)).model.graph
+    graph = ShapeInferencePass()(ir.Model(graph_of(body, "float[4,2,3] y"), ir_version=10)).model.graph
     assert names(behind_weights(backward_slice(graph.outputs[0]))) == expected

@@ -9,7 +9,9 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes
 from jax2onnx_fusions.experts._expert_subgraph import ExpertSubgraph, Refused, is_weight
+from jax2onnx_graph.facts.sizes import LabelledDim
 from jax2onnx_graph.facts.sub_axes import SubAxis
+from jax2onnx_graph.facts.values import dims_of
 
 INPUTS = """float[T,4] x, float[8,4,3] u, float[8,3,4] d, float[3,3] w, float[8,1,3] b, float[3] c, float[T,3] v, float[T,8] p, float[8,4,N] z,
     float[T,4,2] rows, float[4,3] a, float[1,4] one, float[S,4] s, float[8,T,3] h8, float[8,T,2,3] h23,
@@ -21,14 +23,14 @@ HEAD = """a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64[1] {
 ROLES = ExpertAxes((SubAxis(1),), SubAxis(0))
 
 
-def value_of(body: str, name: str = "y") -> tuple[ir.Value, tuple[object, ...]]:
+def value_of(body: str, name: str = "y") -> tuple[ir.Value, tuple[LabelledDim, ...]]:
     """A value, and the numbers of tokens."""
     proto = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["" : 21]> m ({INPUTS}) => (float {name}) {{ {HEAD} {body} }}'
     )
     proto.graph.output[0].ClearField("type")
     graph = ir.from_proto(onnx.shape_inference.infer_shapes(proto)).graph
-    return graph.outputs[0], tuple(graph.inputs[0].shape)[:1]
+    return graph.outputs[0], (dims_of(graph.inputs[0]) or ())[:1]
 
 
 def subgraph(body: str, roles: ExpertAxes = ROLES) -> ExpertSubgraph:
@@ -128,7 +130,7 @@ def test_arrangements_of_two_axes_of_tokens(body, reason):
 def test_nodes_of_one_expert(body, reason, weights):
     """The nodes inside are given, and no axis is that of experts."""
     value, tokens = value_of(body)
-    region = ExpertSubgraph(Sizes(tokens, 8), inside=[*value.graph])
+    region = ExpertSubgraph(Sizes(tokens, 8), inside=list(value.graph or ()))
     roles = ExpertAxes((SubAxis(0),), None)
     if reason is None:
         region.add(value, roles)
@@ -166,6 +168,7 @@ def test_nodes_of_one_token(body, operators, leaves, weights):
 def test_the_axes_of_a_product(body, data, weight):
     """The operand, the axis that it sums over, the axis of the result."""
     value, tokens = value_of(body)
-    region = ExpertSubgraph(Sizes(tokens, 8), inside=[*value.graph])
+    region = ExpertSubgraph(Sizes(tokens, 8), inside=list(value.graph or ()))
     region.add(value, ExpertAxes((SubAxis(0),), None))
-    assert [dataclasses.astuple(one) for one in region.factors(region.steps[value.producer()])] == [data, weight]
+    (step,) = [region.steps[node] for node in region.steps if value in node.outputs]
+    assert [dataclasses.astuple(one) for one in region.factors(step)] == [data, weight]

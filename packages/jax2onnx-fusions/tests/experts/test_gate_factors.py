@@ -9,6 +9,7 @@ from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes
 from jax2onnx_fusions.experts._gate_factors import factors, gate_factor
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis
+from jax2onnx_graph.facts.values import dims_of
 
 HEAD = """n = Constant<value = int64[3] {0, 1, 2}>() a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64[1] {1}>()
     a2 = Constant<value = int64[1] {2}>() none = Constant<value = float {0}>() split = Constant<value = int64[4] {-1, 3, 2, 2}>()
@@ -27,7 +28,7 @@ def made(body: str) -> tuple[ir.Value, Sizes]:
     proto = onnx.parser.parse_model(text)
     proto.graph.output[0].ClearField("type")
     graph = ir.from_proto(onnx.shape_inference.infer_shapes(proto)).graph
-    return graph.outputs[0], Sizes(tuple(graph.inputs[0].shape)[:1], 3)
+    return graph.outputs[0], Sizes((dims_of(graph.inputs[0]) or ())[:1], 3)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes
 from jax2onnx_fusions.experts._gate_factors import gate_factor
 from jax2onnx_graph.facts.sub_axes import SubAxis
+from jax2onnx_graph.facts.values import dims_of
 from onnx_ir.passes.common import ShapeInferencePass
 
 #: Gates s of 6 tokens and 8 experts, of which two are other than zero; sb are those as booleans, su has an axis of features, and sh is a product with it.
@@ -22,7 +23,8 @@ def gates_of(body: str, tokens: tuple[int, ...] = (0,), expert: int = 1) -> tupl
     """The name of the gates that y has as a factor, and their axes."""
     text = f'<ir_version: 10, opset_import: ["" : 21]> g ({INPUTS}) => (y) {{ {HEAD} {body} }}'
     (y,) = ShapeInferencePass()(ir.from_onnx_text(text)).model.graph.outputs
-    sizes = Sizes(tuple(y.shape[axis] for axis in tokens), 8)
+    dims = dims_of(y) or ()
+    sizes = Sizes(tuple(dims[axis] for axis in tokens), 8)
     found = gate_factor(y, ExpertAxes(tuple(map(SubAxis, tokens)), SubAxis(expert)), sizes)
     return None if found is None else (str(found.value.name), found.axes)
 
