@@ -252,6 +252,14 @@ def test_scans_are_right_at_every_symbolic_length():
             np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("shape", "reverse"), [((20_000, 2), False), (("N", 2), True)])
+def test_long_cumulative_sums_are_as_exact_as_those_of_jax(shape, reverse):
+    x = np.random.default_rng(0).uniform(0.1, 0.11, (20_000, 2)).astype(np.float32)
+    exact = np.cumsum(x[::-1] if reverse else x, 0, np.float64)
+    program = to_onnx(lambda x: lax.cumsum(x, 0, reverse=reverse), [shape])
+    np.testing.assert_allclose(program(x)[::-1] if reverse else program(x), exact, rtol=2e-7)
+
+
 def test_gradient_of_pooling_over_windows_of_symbolic_size_equals_jax():
     def loss(x):
         return (lax.reduce_window(x, -np.inf, lax.max, (1, x.shape[1] - 1), (1, 1), "VALID") ** 2).sum()

@@ -23,7 +23,7 @@ cases = [
          lambda a, x: lax.associative_scan(_affine, (jnp.tanh(a), x), axis=1)[1], [("B", "T", 3), ("B", "T", 3)],
          covers=("jax.lax.associative_scan",), expect=expect_graph(counts={"If": 1})),
     Case("associative_scan_of_sums", lambda x: lax.associative_scan(jnp.add, x), [("T", 3)],
-         covers=("jax.lax.associative_scan",), expect="CumSum:Tx3"),
+         covers=("jax.lax.associative_scan",), expect=at_most(3, CumSum=1)),
     Case("associative_scan_of_some", lambda x: lax.associative_scan(lambda a, b: jnp.where(b > 1, b, a), x[x > 0]), [("T",)],
          covers=("jax.lax.associative_scan",)),
     Case("associative_scan_of_matrices", lambda x: lax.associative_scan(jnp.matmul, jnp.tanh(x) / 2, reverse=True), [("T", 2, 2)],

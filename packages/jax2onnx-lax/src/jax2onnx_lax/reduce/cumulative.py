@@ -7,8 +7,8 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Context, Rules, Value
-from jax2onnx_core.jaxprs import is_static
+from jax2onnx_core import Context, Dim, Rules, Value
+from jax2onnx_core.jaxprs import definitely_le, is_static
 
 from jax2onnx_lax._numerics import computed_in
 from jax2onnx_lax.complex._arrays import on_arrays
@@ -20,19 +20,26 @@ __all__ = ["rules"]
 rules = Rules()
 
 Combine = Callable[[Array, Array], Array]
+_SHORT = 128  # so many float32 numbers are added in sequence with an error of a few ulps
 
 
 @rules.lower("cumsum")
 def cumsum(ctx: Context, x: Value, *, axis: int, reverse: bool) -> Value:
     """CumSum in the accumulator's type, rounded once (floats) or wrapped around (integers)."""
     dtype = ctx.dtype(x)
-    wide = ctx.cast(x, _accumulator(dtype))
+    wide = ctx.cast(x, _accumulator(ctx, dtype, ctx.known_dims(x)[axis]))
     total = ctx.op.CumSum(wide, ctx.constant(axis, dtype=np.int64), reverse=int(reverse))
     return ctx.cast(total, dtype)
 
 
-def _accumulator(dtype: Dtype) -> Dtype:
-    """The dtype of CumSum for a dtype: for floats that of XLA's CPU backend, for integers one that is equal modulo their range."""
+def _accumulator(ctx: Context, dtype: Dtype, length: Dim) -> Dtype:
+    """The dtype in which CumSum, which adds one element after another, sums `length` numbers of a dtype.
+
+    A long sum of float32 is as exact in float64 as that of XLA's CPU backend, which adds in a tree: its error grows with the
+    logarithm of the length. Narrower floats have the accumulator of that backend, integers one that is equal modulo their range.
+    """
+    if dtype == np.float32 and not definitely_le(length, _SHORT) and ctx.supports("CumSum", np.float64):
+        return np.dtype(np.float64)
     if is_float(dtype):
         return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     return np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
