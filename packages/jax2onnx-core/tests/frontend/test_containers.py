@@ -1,7 +1,8 @@
-"""What a function stores in the user's lists, dicts and objects is put back to what it was."""
+"""What a function stores in the user's lists, dicts and objects is put back to what it was; what it returns keeps its parts."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -67,3 +68,28 @@ def test_lists_of_closures_hold_what_they_held():
     with pytest.warns(ExportWarning, match=r"kept\.0"):
         to_onnx(f, [(3,)])
     assert kept == []
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Arrays:
+    """A container whose leaves are those attributes that are arrays."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def tree_flatten_with_keys(self):
+        leaves = {k: v for k, v in vars(self).items() if isinstance(v, jax.Array | np.ndarray)}
+        keys = [(jax.tree_util.GetAttrKey(name), array) for name, array in leaves.items()]
+        return keys, (tuple(leaves), tuple((k, v) for k, v in vars(self).items() if k not in leaves))
+
+    @classmethod
+    def tree_unflatten(cls, static, arrays):
+        return cls(**dict(zip(static[0], arrays, strict=True)), **dict(static[1]))
+
+
+def test_results_in_containers_that_ask_what_is_an_array_are_all_there():
+    program = to_onnx(lambda x: (x + 1, Arrays(total=x.sum(), size=7)), [("B", 3)])
+    plus_one, kept = program(np.ones((2, 3), np.float32))
+    np.testing.assert_array_equal(plus_one, np.full((2, 3), 2))
+    assert kept.size == 7
+    np.testing.assert_array_equal(kept.total, 6)

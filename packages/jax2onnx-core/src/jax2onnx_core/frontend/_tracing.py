@@ -88,7 +88,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
       ConversionError: the function returns no array, or containers that are nested too deep.
     """
 
-    def call(weights: dict[str, jax.Array], *leaves: jax.Array) -> PyTree:
+    def call(weights: dict[str, jax.Array], *leaves: jax.Array) -> tuple[list[PyTree], dict[str, jax.Array]]:
         args, kwargs = jax.tree_util.tree_unflatten(inputs.tree, leaves)
         fresh = adapted.fresh(weights, kwargs.pop(adapted.state_keyword, {}))
         with named_modules(fresh.modules()):
@@ -98,9 +98,14 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         kept = {id(leaf) for leaf in (*leaves, *weights.values(), *jax.tree_util.tree_leaves(result))}
         written.update({path: array for path, array in fresh.written().items() if id(array) not in kept})
         traced = {path: array for path, array in written.items() if _compat.is_traced_now(array)}
-        return with_numbered_checks(result), traced
+        found, tree = jax.tree_util.tree_flatten_with_path(with_numbered_checks(result))
+        # Flattened here: a container may ask which of its parts are arrays, which their shapes are not.
+        paths[:], trees[:] = [path for path, _ in found], [tree]
+        return [leaf for _, leaf in found], traced
 
     written: dict[str, jax.Array] = {}
+    paths: list[KeyPath] = []
+    trees: list[PyTreeDef] = []
 
     window, equalities = (
         activation_window(registry.composites, registry, inputs.symbols),
@@ -108,7 +113,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     )
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
-            jaxpr, (shapes, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
+            jaxpr, (_, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except (
             _compat_dims.inconclusive_dimension_error, TypeError, ValueError, AttributeError, NotImplementedError,
         ) as error:  # fmt: skip
@@ -120,16 +125,15 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         finally:
             if unknown.equal or unknown.lookups:  # a later trace has to ask again
                 forget_traces(registry)
-    leaves, out_tree = jax.tree_util.tree_flatten_with_path(shapes)
     taken = Names()
-    names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path, _ in leaves]
+    names = [taken.unique(_output_name(path, has_states=bool(adapted.states))) for path in paths]
     # Absent weights are constants of the jaxpr like others.
     variables = open_jaxpr(jaxpr)[0].invars
     absent = [AbsentWeight(name, struct(v.aval)) for name, v in zip(sorted(adapted.absent), variables, strict=False)]
     jaxpr = _compat.with_constants(jaxpr, absent)
     for path in _handed_through(jaxpr, list(traced), adapted.names):
         del written[path]
-    jaxpr = on_one_device(_compat.without_dead_equations(jaxpr, len(leaves)))
+    jaxpr = on_one_device(_compat.without_dead_equations(jaxpr, len(names)))
     check_sizes(jaxpr, inputs.symbols)
     check_questions({**unknown.equal, **{(dim,): line for dim, line in unknown.lookups.items()}}, inputs.symbols)
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
@@ -139,7 +143,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     lost = lost_state(changes, keys, adapted.owners) if changes or keys else None
     unchanged = _unchanged(jaxpr, names) if adapted.states else ()
     return Traced(
-        jaxpr, out_tree, names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
+        jaxpr, trees[0], names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
         required=fitting_reshapes(jaxpr, inputs.symbols), printing=printing_lines(jaxpr), declined=declined,
     )  # fmt: skip
 
