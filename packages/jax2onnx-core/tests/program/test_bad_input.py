@@ -275,6 +275,16 @@ def test_a_symbol_in_an_array_of_numpy(fn):
     assert any(re.search(r"jax\.numpy\.array\(x\.shape\).*test_bad_input", note) for note in raised.value.__notes__)
 
 
+def test_a_symbol_in_a_computation_that_is_to_be_done_at_once():
+    def fn(x):
+        with jax.ensure_compile_time_eval():
+            half = int(jnp.ceil(x.shape[0] / 2))
+        return x[:half]
+
+    with pytest.raises(errors.UndecidedDimensionError, match=r"inside jax\.ensure_compile_time_eval.*{'T': …}"):
+        to_onnx(fn, [("T",)])
+
+
 def test_parts_of_a_symbolic_size():
     with pytest.raises(ValueError, match="equal division") as raised:
         to_onnx(lambda x: jnp.split(x, 2), [("T", 3)])

@@ -24,6 +24,7 @@ _WANTED = re.compile(
 )
 # A dimension that Python is to multiply by a list or a tuple becomes an array first, which cannot.
 _REPEATED = re.compile(r"for \*: ('(list|tuple)' and '\w*Tracer'|'\w*Tracer' and '(list|tuple)')")
+_AT_ONCE = re.compile("^Evaluation rule for 'dim_as_value'.*")
 _ARITHMETIC = re.compile("real number|ufunc|powers|argument must be|operand type|__round__")
 _IN_THE_MODEL = (
     " Or let the model compute with it: functions of jax.numpy take a size as it is, jax.numpy.sqrt(x.shape[0])."
@@ -71,6 +72,7 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
     )
     text = _SUBJECT.sub("A symbolic dimension", text)
     text = _OBJECT.sub("a symbolic dimension", text)
+    text = _AT_ONCE.sub("A symbolic dimension cannot be computed with inside jax.ensure_compile_time_eval", text)
     shown = without_traced_symbols(_QUOTED.sub(show, text))
     if not found:
         found.update(known.intersection(_WORD.findall(shown)) or symbols.known)
