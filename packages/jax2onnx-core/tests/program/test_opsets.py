@@ -14,7 +14,7 @@ from jax2onnx_core import errors, to_onnx
     [
         (jnp.tanh, 18, 8),
         (jax.nn.gelu, 20, 9),
-        (lambda x: jnp.all(x > 0), 20, 9),
+        (lambda x: jnp.all(x > 0), 18, 8),
         (lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.float32), 19, 9),
         (lambda x: jax.nn.dot_product_attention(x, x, x), 23, 11),
     ],
