@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,18 @@ def test_steps_equal_those_of_jax(training):
     assert_trees_equal(training.weights(session), params)
     assert_trees_equal(training.optimizer_state(session), state)
     assert session.steps == 50
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="nothing is done about denormal numbers here"
+)
+def test_moments_without_a_gradient_become_zeros_as_in_jax(training):
+    session = training.session()
+    bias, moment = (next(n for n in session.state if n.endswith(f"{part}hidden.b")) for part in ("parameters.", "mu."))
+    session.state[bias] = np.full(32, -1e6, np.float32)
+    session.state[moment] = np.full(32, 1e-39, np.float32)
+    session.step(*batches((4,), 3, 1)[0])
+    assert (session.state[moment] == 0).all()
 
 
 def test_a_step_gives_the_loss_and_the_metrics(training):
