@@ -10,13 +10,13 @@ from jax2onnx_fusions.attention.fuse_attention import FuseAttention
 
 X = "float[3,4] x, float[4,5] k, float[5,4] v, bool[3,5] m, bool[3,5] n, float[3,5] c"
 NUMBERS = {
-    "zero": 0,
-    "two": 2,
+    "zero": 0.0,
+    "two": 2.0,
     "low": -1e9,
     "far": -1e32,
     "below": -3e38,
     "lowest": -3.4028234663852886e38,
-    "inf": "-inf",
+    "inf": -np.inf,
 }
 CONSTANTS = " ".join(f"{name} = Constant<value = float {{{number}}}>()" for name, number in NUMBERS.items())
 #: JAX's own number for masked logits.
