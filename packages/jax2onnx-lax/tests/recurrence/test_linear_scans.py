@@ -114,9 +114,47 @@ def test_bodies_equal_jax_and_are_no_loops_where_they_are_linear(of, read, is_li
     program = to_onnx(scans, [(40, *shape) for shape in shapes])
     assert _operators(program).count("Scan") == (0 if is_linear else len(of))
     arguments = _arguments(shapes, 40)
-    found = program(*arguments)
-    for name, expected in jax.jit(scans)(*arguments).items():
-        for y, result in zip(jax.tree.leaves(found[name]), jax.tree.leaves(expected), strict=True):
+    _assert_all_close(program(*arguments), jax.jit(scans)(*arguments))
+
+
+_DECAYS = np.linspace(0.1, 0.9, 6, dtype=np.float32).reshape(2, 3)
+
+#: What two carries become, of the first and second, and rows of `x` and `g`; whether the first is linear.
+_CARRIES = {
+    "a counter": (lambda s, i, x, g: (s * g + x * i.astype(x.dtype), i + 1), True),
+    "the row before": (lambda s, p, x, g: (s * g + p, x), True),
+    "the state before": (lambda s, p, x, g: (s * g + x, s), True),
+    "a value that stays": (lambda s, c, x, g: (s * c * 0.1 + x, c), True),
+    "a state that reads the one before": (lambda s, r, x, g: (s * g + x, r * 0.5 + s), True),
+    "a state that reads the one after": (lambda s, r, x, g: (s * g + x, r * 0.5 + (s * g + x)), True),
+    "a state as a gate": (lambda s, r, x, g: (s * r + x, r * g), True),
+    "a constant": (lambda s, r, x, g: (s * _DECAYS + x, r * _DECAYS), True),
+    "a state that is not linear": (lambda s, h, x, g: (s * jax.nn.sigmoid(h) + x, jnp.tanh(h * _DECAYS + g)), True),
+    "two that read each other": (lambda s, r, x, g: (r * g + x, s * 0.5), False),
+}
+
+
+def test_carries_beside_a_linear_state():
+    def scan(name, x, g):
+        def step(carry, row):
+            new = _CARRIES[name][0](*carry, *row)
+            return new, (carry[0] + carry[1] * 2, new[0] * new[1])
+
+        second = jnp.full((), 3, jnp.int32) if name == "a counter" else jnp.full((2, 3), 3.0)
+        return lax.scan(step, (jnp.ones((2, 3)), second), (x, jax.nn.sigmoid(g)))
+
+    def scans(x, g):
+        return {name: scan(name, x, g) for name in _CARRIES}
+
+    program = to_onnx(scans, [(40, 2, 3)] * 2)
+    assert _operators(program).count("If") == sum(is_linear for _, is_linear in _CARRIES.values())
+    arguments = _arguments([(2, 3)] * 2, 40)
+    _assert_all_close(program(*arguments), jax.jit(scans)(*arguments))
+
+
+def _assert_all_close(found, expected):
+    for name, results in expected.items():
+        for y, result in zip(jax.tree.leaves(found[name]), jax.tree.leaves(results), strict=True):
             np.testing.assert_allclose(y, result, rtol=1e-4, atol=1e-5, err_msg=f"{name}")
 
 
