@@ -117,6 +117,16 @@ def test_prompts_are_gone_on_with(name, prompts, chunk):
     ]
 
 
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("width", [2, 4])
+def test_beams_are_those_of_a_model_without_states(name, width):
+    generators = [generator_of(name), generator_of("has no state")]
+    for prompts, count in (([3, 4], 6), ([[8]], 3)):
+        found, wanted = (one.generate(prompts, max_new_tokens=count, beams=width).sequences for one in generators)
+        assert [one.ids for one in found] == [one.ids for one in wanted]
+        np.testing.assert_allclose(*(np.array([x.score for x in one], float) for one in (found, wanted)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["grows", "grows and is masked"])
 @pytest.mark.parametrize("prompt", [[1], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]])
 @pytest.mark.parametrize("chunk", [None, 2])
