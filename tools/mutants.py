@@ -101,7 +101,7 @@ def random_mutant(path: Path, chance: random.Random) -> Mutant | None:
 
 
 def without_annotations(source: str) -> str:
-    """What a source does, whatever its types and lengths are said to be; "" for one that is no Python."""
+    """What a source does, whatever its types and lengths are said to be, and what is never set; "" for one that is no Python."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -113,7 +113,7 @@ def without_annotations(source: str) -> str:
             node.annotation = None
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        elif isinstance(node, ast.keyword) and node.arg == "strict":
+        elif isinstance(node, ast.keyword) and node.arg in ("strict", "frozen"):
             node.value = ast.Constant(None)
     return ast.dump(tree)
 
