@@ -76,6 +76,12 @@ class OrtModel:
     """A session with named NumPy arrays in and a list of NumPy arrays out, in the order of the model's outputs.
 
     Element types that NumPy lacks are those of `ml_dtypes` (bfloat16, float8_*, int4, uint4).
+
+    Attributes:
+      session: the session of ONNX Runtime.
+      outputs: the names of the outputs.
+      native_outputs: those whose arrays ONNX Runtime's Python API makes by itself.
+      given_outputs: those that are inputs too, and so have their memory.
     """
 
     def __init__(
@@ -86,9 +92,11 @@ class OrtModel:
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
         optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
         self._types = {**self._inputs, **optional}
-        self.outputs = [o.name for o in self.session.get_outputs()]
-        types = [*self._types.values(), *(o.type for o in self.session.get_outputs())]
-        self._plain = all(map(is_native, types))
+        types = {o.name: o.type for o in self.session.get_outputs()}
+        self.outputs = [*types]
+        self.native_outputs = {name for name, kind in types.items() if is_native(kind)}
+        self.given_outputs = types.keys() & self._types.keys()
+        self._plain = len(self.native_outputs) == len(types) and all(map(is_native, self._types.values()))
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Run the model.
