@@ -104,12 +104,14 @@ def _with_parts_apart(
         consts, init, xs = operands[:num_consts], operands[num_consts:][:num_carry], operands[num_consts + num_carry :]
 
         def step(state: PyTree, row: PyTree) -> tuple[PyTree, PyTree]:
-            made = [parts(y) for y in eval_jaxpr(jaxpr, *consts, *map(joined, state), *map(joined, row))]
+            made = parts(eval_jaxpr(jaxpr, *consts, *joined(state), *joined(row)))
             return made[:num_carry], made[num_carry:]
 
-        first, rows = (list(map(parts, x)) for x in (init, xs))
-        last, stacks = jax.lax.scan(step, first, rows, None if rows else length, reverse=reverse, unroll=unroll)
-        return [joined(y) for y in [*last, *stacks]]
+        rows = parts(list(xs))
+        last, stacks = jax.lax.scan(
+            step, parts(list(init)), rows, None if rows else length, reverse=reverse, unroll=unroll
+        )
+        return [*joined(last), *joined(stacks)]
 
     return scanned
 
