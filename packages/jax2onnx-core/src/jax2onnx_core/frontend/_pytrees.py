@@ -24,7 +24,8 @@ def is_too_deep(tree: PyTree, levels: int = _DEEPEST) -> bool:
 
     JAX must not see such a thing: it stays at Python's recursion limit afterwards.
     """
-    children = dict.values(tree) if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    # Copied: a proxy whose class is asked for may load what it stands for, into the very dict.
+    children = [*dict.values(tree)] if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
     inner = [child for child in children if isinstance(child, (dict, list, tuple))]
     return levels < 0 or any(is_too_deep(child, levels - 1) for child in inner)
 
