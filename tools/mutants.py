@@ -7,8 +7,8 @@ themselves stay as they are. A mutant is noticed where a test fails that passes 
 
 The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
 then the formulas of its passes, then the tests and cases of its room: two parameters of each. Then the first of these with all parameters,
-then the tests of other packages that import it, and those of its package, the nearest files first, as long as time allows. Time is that of
-the processor, so that a busy machine gives the same verdicts; the libraries are imported once, for all runs.
+then the tests of other packages that import it or what imports it, and those of its package, the nearest files first, as long as time allows.
+Time is that of the processor, so that a busy machine gives the same verdicts; the libraries are imported once, for all runs.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def random_mutant(path: Path, chance: random.Random) -> Mutant | None:
 
 
 def without_annotations(source: str) -> str:
-    """What a source does, whatever its types and lengths are said to be; "" for one that is no Python."""
+    """What a source does, whatever its types and lengths are said to be, and what is never set; "" for one that is no Python."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -113,7 +113,7 @@ def without_annotations(source: str) -> str:
             node.annotation = None
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(None)
-        elif isinstance(node, ast.keyword) and node.arg == "strict":
+        elif isinstance(node, ast.keyword) and node.arg in ("strict", "frozen"):
             node.value = ast.Constant(None)
     return ast.dump(tree)
 
@@ -155,7 +155,7 @@ def tests_of(path: Path) -> list[list[str]]:
     """What a developer of a source runs, one after the other, as arguments of pytest.
 
     Its own tests, those of the files that import it, its formulas, those of its room, then the first of these with all parameters,
-    then those of other packages that import it, and those of its package.
+    then those of other packages that import it or what imports it, and those of its package.
     """
     package = package_of(path)
     own, near, *far = nearest_tests(path)
@@ -163,7 +163,8 @@ def tests_of(path: Path) -> list[list[str]]:
     formula_tests = [str(FORMULAS.relative_to(ROOT)), "-k", " or ".join(f"({name})" for name in names)]
     room = tests_in(package.joinpath("tests", *path.relative_to(package / "src").parts[1:-1]))
     room += sorted(path.parent.glob("*_cases.py"))
-    elsewhere = [file for folder in sorted(ROOT.glob("packages/*/tests")) for file in importers(path, folder)]
+    users, folders = [path, *importers(path, package / "src")], sorted(ROOT.glob("packages/*/tests"))
+    elsewhere = [file for user in users for folder in folders for file in importers(user, folder)]
     rest = [file for file in elsewhere if file.name.startswith("test_")] + [test for tests in far for test in tests]
     rest += [*tests_in(package / "tests"), *sorted((package / "src").rglob("*_cases.py"))]
     seen: set[Path] = set()

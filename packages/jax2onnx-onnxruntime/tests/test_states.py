@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_onnxruntime._denormals import _library
 from jax2onnx_onnxruntime._states import OrtStates, is_updated_in_place, session_options
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_runtime.states import RuntimeOptions
@@ -377,6 +378,56 @@ def test_shared_weights_are_not_rearranged():
 @pytest.mark.parametrize("arena", [None, True, False])
 def test_memory_stays_with_a_session_unless_it_is_told_otherwise(arena):
     assert session_options(RuntimeOptions(arena=arena)).enable_cpu_mem_arena is (arena is not False)
+
+
+needs_x86 = pytest.mark.skipif(_library() is None, reason="nothing is done about denormal numbers on this machine")
+
+
+@needs_x86
+@pytest.mark.parametrize("flush", [True, False])
+def test_denormal_numbers_are_zeros_in_a_run_that_is_told_so_and_nowhere_else(flush):
+    given = onnxruntime.SessionOptions()
+    given.log_severity_level = 3
+    options = RuntimeOptions(flush_denormals=flush, session_options=given, threads=2)
+    model = model_of(
+        "(float[N] keys) => (float[N] new_keys, bool[N] y) { two = Constant<value_float=2.0>() new_keys = Mul(keys, two) "
+        "zero = Constant<value_float=0.0>() y = Greater(keys, zero) }"
+    )
+    tiny = np.full(100_000, 1e-40, np.float32)
+    for _ in range(2):
+        loaded = OrtStates(model, [KEYS], options)
+        assert (tiny * 2 != 0).all()
+        loaded.write("keys", tiny)
+        (positive,) = loaded.run({})
+        assert (tiny * 2 != 0).all()
+        assert (loaded.read("keys") == (0 if flush else 2 * tiny)).all()
+        assert (positive != flush).all()
+
+
+@needs_x86
+def test_a_run_that_fails_leaves_denormal_numbers_to_the_thread():
+    loaded = OrtStates(model_of(SUM), [KEYS], RuntimeOptions(flush_denormals=True))
+    loaded.write("keys", np.zeros(3, np.float32))
+    with pytest.raises(Exception, match="broadcast"):
+        loaded.run({"x": np.ones(2, np.float32)})
+    assert np.full(3, 1e-40, np.float32).sum() > 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "bfloat16"])
+@pytest.mark.parametrize("shape", ["", "3", "N", "0"])
+def test_results_are_those_of_their_own_runs(dtype, shape):
+    kind = {"float32": "float"}.get(dtype, dtype)
+    model = model_of(
+        f"({kind}[{shape}] keys, {kind}[{shape}] x) => ({kind}[{shape}] new_keys, {kind}[{shape}] y) "
+        "{ new_keys = Identity(x) y = Identity(keys) }"
+    )
+    loaded, sizes = OrtStates(model, [KEYS], RuntimeOptions()), {"": (), "3": (3,), "N": (3,), "0": (0,)}[shape]
+    given = [np.full(sizes, n).astype(dtype) for n in (0, 1, 0, 1)]
+    loaded.write("keys", given[-1])
+    results = [loaded.run({"x": array})[0] for array in given]
+    for result, expected in zip(results, [given[-1], *given], strict=False):
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == expected.dtype
 
 
 def test_a_session_is_opened_on_a_file(tmp_path):

@@ -214,6 +214,15 @@ def test_slots_of_a_state_that_grew_cannot_be_reset(caches):
         session.reset(B=[0])
 
 
+@pytest.mark.parametrize("slots", [[2], [0, -3]])
+def test_slots_that_there_are_not_are_refused_and_the_state_stays(sums, slots):
+    session = sums(B=2)
+    session.step([1, 2])
+    with pytest.raises(OptionError, match=re.escape(f"reset: B={slots} are no entries along an axis of 2")):
+        session.reset(B=slots)
+    np.testing.assert_array_equal(session.state["total"], [1, 2])
+
+
 def test_slots_along_an_axis_that_no_state_has_are_refused(sums):
     with pytest.raises(OptionError, match="reset: no axis of a state that it can be about is 'T'; there are: B"):
         sums(B=2).reset(T=[0])

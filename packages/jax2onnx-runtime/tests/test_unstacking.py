@@ -97,6 +97,21 @@ def test_the_states_compute_what_the_stack_did(form):
     np.testing.assert_array_equal(state, last)
 
 
+@pytest.mark.parametrize(
+    "range_", ["", "start = 1", "start = -1", "start = -2", "start = -9", "end = 1", "end = 2", "end = 9", "end = -1", "start = -9, end = 1",
+               "start = 1, end = 2", "start = 2, end = -1", "start = 1, end = -2", "start = 0, end = 0"],
+)  # fmt: skip
+def test_a_part_of_the_shape_of_a_stacked_state(range_):
+    shape = f"n = Shape{f'<{range_}>' if range_ else ''}(cache)"
+    weigh = "r = Cast<to = 1>(n) s = ReduceSum<keepdims = 0>(r) c = Mul(a, s)"
+    body = RESTACKED.replace("c = Add(a, x)", f"{shape} {weigh}")
+    model = model_of(GATHERED + body)
+    apart = open_unstacked(reference_runtime, model, model, RuntimeOptions())
+    assert isinstance(apart, StackedStates)
+    expected = reference_runtime.open(model, read_states(model), RuntimeOptions())
+    np.testing.assert_array_equal(run(apart, 2)[1], run(expected, 2)[1])
+
+
 @pytest.mark.parametrize("form", AS_IT_IS)
 def test_another_state_stays_as_it_is(form):
     assert unstacked(model_of(AS_IT_IS[form])) is None

@@ -111,6 +111,14 @@ def test_a_rewriting_that_rounds_is_compared_to_the_tolerance(fused, tolerance, 
         assert fused(_OfAbs(rounded), BODY, tolerance=tolerance) == ["Abs", "Mul", "Exp"]
 
 
+@pytest.mark.parametrize("infer", [True, False])
+def test_the_types_of_values_are_inferred_if_it_is_asked_for(rewrite, infer):
+    known: set[bool] = set()
+    text = '<ir_version: 10, opset_import: ["" : 23]> main (float[B,5] x) => (float[B,5] y) { s = Abs(x) y = Exp(s) }'
+    rewrite(_OfAbs(lambda node, editor: known.add(node.outputs[0].shape is not None)), text, infer=infer)
+    assert known == {infer}
+
+
 def test_a_pass_that_declines_gives_its_reason(declined):
     assert declined(_OfAbs(_silent, "it is an absolute value"), BODY) == ["it is an absolute value"]
     for change in (_becomes("Neg"), _silent):

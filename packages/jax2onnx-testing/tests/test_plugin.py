@@ -111,21 +111,24 @@ def test_a_hook_that_fails_is_one_broken_test():
 
 
 def test_operations_without_a_case_are_named():
-    from jax2onnx_core import Case, Rules, hookimpl
+    from jax2onnx_core import Case, Composites, Rules, hookimpl
 
-    rules = Rules()
+    rules, composites = Rules(), Composites()
     rules.elementwise({"demo_a": "Exp", "demo_b": "Log"})
+    rules.unsupported("demo_d", "It is none.")
+    composites.call("math:floor", name="demo_c")(lambda *_: None)
+    composites.call("math:ceil", name="demo_a")(lambda *_: None)
 
     @hookimpl
     def jax2onnx_register(registry):
-        registry.add(rules)
+        registry.add(rules, composites)
 
     @hookimpl
     def jax2onnx_testcases():
         return [Case("a", abs, [(2,)], covers=("demo_a",))]
 
     plugins = _plugins(jax2onnx_register=jax2onnx_register, jax2onnx_testcases=jax2onnx_testcases)
-    assert uncovered_operations("jax2onnx-demo", plugins) == ["demo_b"]
+    assert uncovered_operations("jax2onnx-demo", plugins) == ["demo_b", "demo_c"]
 
 
 def test_a_target_can_be_chosen(pytester, demo):

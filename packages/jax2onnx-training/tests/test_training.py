@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,52 @@ def test_steps_equal_those_of_jax(training):
     assert_trees_equal(training.weights(session), params)
     assert_trees_equal(training.optimizer_state(session), state)
     assert session.steps == 50
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="nothing is done about denormal numbers here"
+)
+def test_moments_without_a_gradient_become_zeros_as_in_jax(training):
+    session = training.session()
+    bias, moment = (next(n for n in session.state if n.endswith(f"{part}hidden.b")) for part in ("parameters.", "mu."))
+    session.state[bias] = np.full(32, -1e6, np.float32)
+    session.state[moment] = np.full(32, 1e-39, np.float32)
+    session.step(*batches((4,), 3, 1)[0])
+    assert (session.state[moment] == 0).all()
+
+
+ASKING = {
+    "value in a chain": lambda: optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau(factor=0.5, patience=1)),
+    "value_fn": lambda: optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)),
+    "obj_fn": lambda: optax.GradientTransformationExtraArgs(
+        lambda _: optax.EmptyState(),
+        lambda updates, state, params, obj_fn, **_: (jax.tree.map(lambda x: x * -obj_fn(params), updates), state),
+    ),
+    "grad_fn": lambda: optax.contrib.sam(
+        optax.sgd(1e-2), optax.chain(optax.contrib.normalize(), optax.sgd(0.05)), opaque_mode=True
+    ),
+    "nothing": lambda: optax.contrib.sam(optax.sgd(1e-2), optax.chain(optax.contrib.normalize(), optax.sgd(0.05))),
+}
+
+
+@pytest.mark.parametrize("asked", ASKING)
+def test_optimizers_get_what_they_ask_for(asked):
+    optimizer, given = optax.with_extra_args_support(ASKING[asked]()), batches((4,), 3, 5)
+    session = to_training(perceptron(), perceptron_loss, optimizer, BATCH).session()
+    params, state = perceptron(), optimizer.init(perceptron())
+    for batch in given:
+
+        def loss_of(params: Any, batch: Any = batch) -> Any:
+            return perceptron_loss(params, *batch)[0]
+
+        value, gradients = jax.value_and_grad(loss_of)(params)
+        more = {"value": value, "grad": gradients, "value_fn": loss_of}
+        one: dict[str, Any] = {
+            "obj_fn": {"obj_fn": loss_of}, "grad_fn": {"grad_fn": lambda params, _: jax.grad(loss_of)(params)}, "nothing": {}
+        }  # fmt: skip
+        updates, state = optimizer.update(gradients, state, params, **one.get(asked, more))
+        params = optax.apply_updates(params, updates)
+        np.testing.assert_allclose(session.step(*batch)["loss"], value, rtol=1e-5)
 
 
 def test_a_step_gives_the_loss_and_the_metrics(training):

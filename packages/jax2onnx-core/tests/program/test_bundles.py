@@ -300,6 +300,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no size": ({"sizes": {"C": 4}}, "The program 'prefill': The state 'cache.keys'"),
     "flag": ({"share_weights": 1}, "share_weights"),
     "other flag": ({"arena": 0}, "arena"),
+    "flag of numbers": ({"flush_denormals": 1}, "flush_denormals"),
 }
 
 

@@ -27,6 +27,25 @@ def test_multiples_with_which_shapes_agree(left, right, expected):
     assert multiples_that_agree(MESSAGE.format(left, right)) == expected
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("1, - floordiv(- H, 2), 8", "floordiv(H - 1, 2) + 1, 1", {"H": "2*H"}),
+        ("- floordiv(- H, 2)", "8, floordiv(H - 1, 2) + 1", {"H": "2*H"}),
+        ("- floordiv(- H, 2), floordiv(W, 2)", "floordiv(H - 1, 2) + 1, floordiv(W, 2)", {"H": "2*H"}),
+        ("- floordiv(- H, 2), - floordiv(- W, 4)", "floordiv(H + 1, 2), floordiv(W, 4)", {"H": "4*H", "W": "4*W"}),
+        ("floordiv(H, 128)", "- floordiv(- H, 128)", {"H": "128*H"}),
+        ("floordiv(H, 256)", "- floordiv(- H, 256)", {}),
+        ("floordiv(H, 3)", "- floordiv(- H, 3)", {}),
+        ("floordiv(H, 2)", "3", {}),
+        ("3, floordiv(H, 2)", "4, - floordiv(- H, 2)", {}),
+    ],
+)
+def test_shapes_with_other_differences(left, right, expected):
+    message = f"add got incompatible shapes for broadcasting: ({left}), ({right})."
+    assert multiples_that_agree(message) == expected
+
+
 def test_other_messages_have_no_advice():
     assert multiples_that_agree("floordiv is not what it seems") == {}
 

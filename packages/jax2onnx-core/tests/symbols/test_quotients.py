@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.core import max_dim, min_dim
 from jax2onnx_core import _compat_dims, to_onnx
 from jax2onnx_core.jaxprs import Dim, is_static
 from jax2onnx_core.plugins.errors import ConversionError
@@ -19,6 +20,7 @@ from jax2onnx_core.symbols.symbols import Symbols
 SYMBOLS = Symbols([])
 H, W = SYMBOLS.parse("H"), SYMBOLS.parse("W")
 NUMBERS = st.integers(-9, 9)
+OF_FOURS = Symbols(["mod(H, 4) == 0"])
 
 
 def _expressions() -> st.SearchStrategy[Dim]:
@@ -26,8 +28,10 @@ def _expressions() -> st.SearchStrategy[Dim]:
         return st.one_of(
             st.builds(operator.add, inner, inner),
             st.builds(operator.mul, inner, NUMBERS),
-            st.builds(operator.floordiv, inner, st.integers(1, 6)),
-            st.builds(operator.mod, inner, st.integers(1, 6)),
+            st.builds(operator.floordiv, inner, st.integers(-3, 6).filter(bool)),
+            st.builds(operator.mod, inner, st.integers(-3, 6).filter(bool)),
+            st.builds(max_dim, inner, inner),
+            st.builds(min_dim, inner, inner),
         )
 
     return st.recursive(st.one_of(st.sampled_from([H, W]), NUMBERS), grown, max_leaves=6)
@@ -49,15 +53,52 @@ def test_the_normal_form_has_the_same_values(dim, height, width):
         ("floordiv(floordiv(H - 1, 2), 2) + 1", "-floordiv(floordiv(-H, 2), 2)"),
         ("floordiv(3*H + 7, 3)", "H + 2"),
         ("H - mod(H, 4)", "4*floordiv(H, 4)"),
+        ("max(W, 4)", "W + 4 - min(4, W)"),
+        ("min(H, 4)", "min(H - 4, 0) + 4"),
+        ("floordiv(W, 2)*floordiv(W, 2)", "floordiv(W + 2, 2)*floordiv(W, 2) - floordiv(W, 2)"),
     ],
 )
 def test_equal_dimensions(one, other):
     assert are_equal(SYMBOLS.parse(one), SYMBOLS.parse(other))
 
 
-@pytest.mark.parametrize(("one", "other"), [("floordiv(H, 2)", "floordiv(H + 1, 2)"), ("2*floordiv(H, 2)", "H"), ("floordiv(H, 2)", "3")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("floordiv(H, 2)", "floordiv(H + 1, 2)"),
+        ("2*floordiv(H, 2)", "H"),
+        ("floordiv(H, 2)", "3"),
+        ("floordiv(H, -2)", "-floordiv(H, 2)"),
+        ("floordiv(H, 2)", "floordiv(H + 2, 2)"),
+        ("floordiv(H + 2, 2)", "floordiv(H, 2)"),
+        ("floordiv(floordiv(H, 2) + H, 3)", "floordiv(3*H, 6)"),
+        ("floordiv(2*floordiv(H, 2) + 1, 4)", "floordiv(H, 4)"),
+        ("floordiv(floordiv(H, 2)*floordiv(H, 2), 2)", "floordiv(H*H, 8)"),
+        ("max(H, 4)", "min(H, 4)"),
+        ("min(H, W)", "W"),
+    ],
+)
 def test_dimensions_that_differ_for_some_sizes(one, other):
     assert not are_equal(SYMBOLS.parse(one), SYMBOLS.parse(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_equal"),
+    [
+        ("floordiv(H, 2)", "2*floordiv(H, 4)", True),
+        ("floordiv(H, -2)", "-floordiv(H, 2)", True),
+        ("floordiv(H + 3, 4)", "floordiv(H, 4)", True),
+        ("min(H, 4)", "4", True),
+        ("floordiv(H, 2) + 1", "floordiv(H + 1, 2)", False),
+        ("floordiv(H + 1, 2)", "floordiv(H, 2) + 1", False),
+        ("floordiv(H, 8)", "floordiv(H + 7, 8)", False),
+        ("floordiv(W, 2)", "floordiv(W + 1, 2)", False),
+        ("floordiv(H + W, 2)", "floordiv(H, 2) + floordiv(W + 1, 2)", False),
+        ("min(H, 5)", "5", False),
+    ],
+)
+def test_dimensions_where_one_is_a_multiple_of_4(one, other, is_equal):
+    assert are_equal(OF_FOURS.parse(one), OF_FOURS.parse(other)) == is_equal
 
 
 def _conv(x: jax.Array, kernel: np.ndarray, stride: int) -> jax.Array:

@@ -12,6 +12,8 @@ import pytest
 from jax.core import max_dim, min_dim
 from jax.errors import InconclusiveDimensionOperation
 from jax2onnx_core import errors, to_onnx
+from jax2onnx_core.symbols._extremes import deciding_constraints
+from jax2onnx_core.symbols.symbols import Symbols
 
 
 def to_matrix(x):
@@ -112,6 +114,22 @@ def test_a_reshape_that_never_fits_is_an_error_with_the_line():
         to_onnx(lambda x: x.reshape(3, 3), [("B", 8)])
 
 
+@pytest.mark.parametrize(
+    ("shape", "new", "constraints"),
+    [
+        (("B", 4), lambda b: (b, 2, 3), []),
+        (("B", 4), lambda b: (0,), []),
+        (("B", 4), lambda b: (2,), []),
+        (("B",), lambda b: (4,), ["B <= 3"]),
+        (("B",), lambda b: (4,), ["B >= 5"]),
+        (("B", 4), lambda b: (b, 5), []),
+    ],
+)
+def test_reshapes_that_never_fit(shape, new, constraints):
+    with pytest.raises(errors.SymbolError, match=r"is reshaped to .* but no sizes have as many elements in both"):
+        to_onnx(lambda x: x.reshape(new(x.shape[0])), [shape], constraints=constraints)
+
+
 ALWAYS: dict[str, tuple[Any, ...]] = {
     "flat": (lambda x: x.reshape(-1), [("B", "T", 8)], []),
     "split": (lambda x: x.reshape(x.shape[0], x.shape[1], 2, 4), [("B", "T", 8)], []),
@@ -137,6 +155,26 @@ def cut(x):
 
 def placed(x):
     return jnp.zeros((10, 8)).at[: x.shape[0]].set(x)
+
+
+@pytest.mark.parametrize(
+    ("text", "constraints"),
+    [
+        ("min(64, T)", ["T <= 64"]),
+        ("min(T, 64)", ["T <= 64"]),
+        ("max(3, T)", ["T >= 3"]),
+        ("min(T, S)", ["S <= T"]),
+        ("min(T, 64) and max(S, 2)", ["T <= 64", "S >= 2"]),
+        ("min(T, 64), min(T, 64)", ["T <= 64"]),
+        ("max(min(T, 64), 3)", ["T <= 64"]),
+        ("min(-1, T)", []),
+        ("min(3, 4)", []),
+        ("min(T, 3, 4)", []),
+        ("minimum(T, 4)", []),
+    ],
+)
+def test_constraints_that_decide_an_extreme(text, constraints):
+    assert deciding_constraints(f"({text},) does not fit", Symbols([])) == constraints
 
 
 CUT = {

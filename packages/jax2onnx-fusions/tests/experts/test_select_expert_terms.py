@@ -9,17 +9,17 @@ from jax2onnx_graph.forms import Threshold
 X = "float[T,4] x, int64[T,1] i, float[4,3] u, float[3,4] d"
 Y = "float[T,4] y"
 NUMBERS = "none = Constant<value = float {0}>() " + " ".join(
-    f"n{e} = Constant<value = int64 {{{e}}}>()" for e in range(4)
+    f"n{e} = Constant<value = int64 {{{e}}}>()" for e in range(6)
 )
 
 
-def experts(term: str, join: str) -> str:
-    """Four experts; `join` combines each term with those before."""
+def experts(term: str, join: str, count: int = 4) -> str:
+    """Several experts; `join` combines each term with those before."""
     body = "s0 = Identity(x)"
-    for e in range(4):
+    for e in range(count):
         body += f" c{e} = Equal(i, n{e}) h{e} = MatMul(x, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d) "
         body += term.format(e=e) + " " + join.format(e=e, last=e, next=e + 1)
-    return f"{NUMBERS} {body} y = Neg(s4)"
+    return f"{NUMBERS} {body} y = Neg(s{count})"
 
 
 WEIGHTED = experts("g{e} = Cast<to = 1>(c{e}) t{e} = Mul(g{e}, m{e})", "s{next} = Add(s{last}, t{e})")
@@ -40,6 +40,57 @@ def test_booleans_that_select(fused, small, body):
     assert operators.count("Where") == 1
 
 
+@pytest.mark.parametrize(
+    ("term", "join", "is_taken"),
+    [
+        ("", "s{next} = Where(c{e}, m{e}, s{last})", True),
+        ("t{e} = Where(c{e}, m{e}, none)", "s{next} = Add(s{last}, t{e})", True),
+        ("t{e} = Where(c{e}, m{e}, none)", "s{next} = Add(t{e}, s{last})", True),
+        ("d{e} = Not(c{e})", "s{next} = Where(d{e}, s{last}, m{e})", False),
+        ("", "s{next} = Where(c{e}, s{last}, m{e})", False),
+        ("t{e} = Where(c{e}, none, m{e})", "s{next} = Add(s{last}, t{e})", False),
+        ("t{e} = Where(c{e}, m{e}, none)", "s{next} = Sub(s{last}, t{e})", False),
+        ("t{e} = Where(c{e}, m{e}, none)", "s{next} = Mul(s{last}, t{e})", False),
+        ("t{e} = Where(c{e}, m{e}, x)", "s{next} = Add(s{last}, t{e})", False),
+    ],
+)
+def test_ways_to_join_six_experts(fused, small, term, join, is_taken):
+    operators = fused(SelectExpertTerms(small), experts(term, join, 6), X, Y)
+    assert ("Split" in operators) == is_taken
+    assert operators.count("Where") == (1 if is_taken else 6 if "Where" in term + join else 0)
+
+
+#: `lax.switch` under `vmap`: the first expert where `i` is at most 0, else the second where it is at most 1, …
+SWITCH = " ".join(
+    [f"c{e} = LessOrEqual(i, n{e}) h{e} = MatMul(x, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)" for e in range(6)]
+    + [f"s{e} = Where(c{e}, m{e}, s{e + 1})" for e in range(3, -1, -1)]
+).replace("s3 = Where(c3, m3, s4)", "s3 = Where(c3, m3, m4)")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_taken"),
+    [
+        ("", "", True),
+        ("c1 = LessOrEqual(i, n1)", "z = Expand(i, ones) c1 = LessOrEqual(z, n1)", True),
+        ("c1 = LessOrEqual(i, n1)", "c1 = LessOrEqual(j, n1)", False),
+        ("c1 = LessOrEqual(i, n1)", "c1 = LessOrEqual(i, n2)", False),
+        ("c0 = LessOrEqual(i, n0)", "c0 = LessOrEqual(i, n1)", False),
+        ("c3 = LessOrEqual(i, n3)", "c3 = LessOrEqual(i, n4)", False),
+        ("c1 = LessOrEqual(i, n1)", "c1 = Less(i, n1)", False),
+        ("c1 = LessOrEqual(i, n1)", "c1 = LessOrEqual(n1, i)", False),
+        ("Where(c1, m1, s2)", "Where(c1, s2, m1)", False),
+        ("s0 = Where(c0, m0, s1)", "s0 = Identity(s1)", False),
+        ("Where(c3, m3, m4)", "Where(c3, m3, none)", False),
+        ("Where(c1, m1, s2)", "Where(c1, none, s2)", False),
+    ],
+)
+def test_a_switch(fused, small, old, new, is_taken):
+    assert old in SWITCH
+    body = f"ones = Constant<value = int64[2] {{1, 1}}>() {NUMBERS} {SWITCH.replace(old, new, 1)} y = Neg(s0)"
+    operators = fused(SelectExpertTerms(small), body, X + ", int64[T,1] j", Y)
+    assert ("Split" in operators) == is_taken
+
+
 def test_gates_of_numbers_need_the_promise(fused, declined, small):
     assert declined(SelectExpertTerms(small), WEIGHTED, X, Y) == [NOT_FINITE]
     assert fused(SelectExpertTerms(small.assuming([Assumption.FINITE])), WEIGHTED, X, Y).count("Split") == 1
@@ -55,6 +106,30 @@ def test_experts_that_do_not_exclude_each_other_do_not_replace_each_other(declin
     body = "one = Constant<value = int64[1] {1}>() " + body
     (reason,) = declined(SelectExpertTerms(small), body, X.replace("[T,1]", "[T,2]"), Y)
     assert "exclude each other" in reason
+
+
+@pytest.mark.parametrize(
+    ("gated", "is_zero"),
+    [
+        ("w{e} = Mul(x, g{e}) h{e} = MatMul(w{e}, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)", True),
+        ("w{e} = Mul(g{e}, x) h{e} = MatMul(w{e}, u) r{e} = Neg(h{e}) m{e} = MatMul(r{e}, d)", True),
+        ("h{e} = MatMul(x, u) r{e} = Relu(h{e}) w{e} = Mul(r{e}, g{e}) m{e} = MatMul(w{e}, d)", True),
+        ("w{e} = Mul(x, g{e}) h{e} = MatMul(w{e}, u) r{e} = Sigmoid(h{e}) m{e} = MatMul(r{e}, d)", False),
+        ("w{e} = Mul(x, g{e}) h{e} = MatMul(w{e}, u) r{e} = Add(h{e}, b) m{e} = MatMul(r{e}, d)", False),
+        ("w{e} = Add(x, g{e}) h{e} = MatMul(w{e}, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)", False),
+        ("w{e} = Div(x, g{e}) h{e} = MatMul(w{e}, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)", False),
+    ],
+)
+def test_gates_of_what_experts_read(fused, declined, small, gated, is_zero):
+    """A gate that is a factor makes the result of an expert zero only where all that follows keeps zeros."""
+    body, numbers = "s0 = Identity(x)", "b = Constant<value = float[3] {1, 2, 3}>()"
+    for e in range(4):
+        body += f" c{e} = Equal(i, n{e}) g{e} = Cast<to = 1>(c{e}) {gated.format(e=e)} s{e + 1} = Add(s{e}, m{e})"
+    text = f"{NUMBERS} {numbers} {body} y = Neg(s4)"
+    if "Div" not in gated:
+        operators = fused(SelectExpertTerms(small.assuming([Assumption.FINITE])), text, X, Y)
+        assert ("Split" in operators) == is_zero
+    assert declined(SelectExpertTerms(small), text, X, Y) == ([NOT_FINITE] if is_zero else [])
 
 
 @pytest.mark.parametrize("number", [0, 3])

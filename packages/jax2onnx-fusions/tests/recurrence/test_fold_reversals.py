@@ -40,6 +40,79 @@ def test_a_reversed_sequence_of_which_the_last_state_is_read(fold):
     assert fold(body, "float[B,3] y") == ["LSTM", "Squeeze", "Identity"]
 
 
+@pytest.mark.parametrize(
+    ("x", "bounds", "is_reversal"),
+    [
+        ("float[T,B,2] x", "-1, far, 0, -1", True),
+        ("float[T,B,2] x", "-1, far, -3, -1", True),
+        ("float[T,B,2] x", "-1, far, 1, -1", False),
+        ("float[T,B,2] x", "-2, far, 0, -1", False),
+        ("float[T,B,2] x", "4, far, 0, -1", False),
+        ("float[T,B,2] x", "-1, -5, 0, -1", False),
+        ("float[T,B,2] x", "-1, far, 0, -2", False),
+        ("float[T,B,2] x", "0, 9, 0, 1", False),
+        ("float[5,B,2] x", "4, far, 0, -1", True),
+        ("float[5,B,2] x", "3, far, 0, -1", False),
+        ("float[5,B,2] x", "-1, -6, 0, -1", True),
+        ("float[5,B,2] x", "-1, -5, 0, -1", False),
+        ("float[5,B,2] x", "4, 0, 0, -1", False),
+        ("float[5,B,2] x", "0, 5, 0, 1", False),
+    ],
+)
+def test_what_reverses_a_sequence(fold, x, bounds, is_reversal):
+    numbers = [f"s{i} = Constant<value = int64[1] {{{n}}}>()" for i, n in enumerate(bounds.split(", ")) if n != "far"]
+    operands = ", ".join("far" if n == "far" else f"s{i}" for i, n in enumerate(bounds.split(", ")))
+    body = f"{' '.join(numbers)} back = Slice(x, {operands}) LSTM a forward of back; y = Identity(ah)"
+    assert ("Slice" not in fold(body, "float[B,3] y", x)) == is_reversal
+
+
+@pytest.mark.parametrize(
+    ("x", "axis", "view", "is_below"),
+    [
+        ("float[B,T,2] x", "one", "Transpose<perm = [1, 0, 2]>(back)", True),
+        ("float[B,T,2] x", "nought", "Transpose<perm = [1, 0, 2]>(back)", False),
+        ("float[T,1,B,2] x", "nought", "Squeeze(back, one)", True),
+        ("float[1,T,B,2] x", "one", "Squeeze(back, nought)", True),
+        ("float[T,1,B,2] x", "end", "Squeeze(back, one)", False),
+        ("float[T,B,1,2] x", "one", "Squeeze(back, two)", False),
+        ("float[T,2] x", "nought", "Unsqueeze(back, one)", True),
+        ("float[B,2] x", "nought", "Unsqueeze(back, nought)", False),
+        ("float[T,B,2] x", "nought", "Tanh(back)", False),
+        ("float[T,B,2] x", "nought", "Identity(back)", False),
+    ],
+)
+def test_views_between_a_reversal_and_its_reader(fold, x, axis, view, is_below):
+    body = f"two = Constant<value = int64[1] {{2}}>() back = Reverse(x, {axis}) v = {view} LSTM a forward of v;"
+    assert ("Slice" not in fold(f"{body} y = Identity(ah)", "float[B,3] y", x)) == is_below
+
+
+TRANSPOSED = "t = Transpose<perm = [1, 0, 2]>(a) "
+
+
+@pytest.mark.parametrize(
+    ("readers", "y", "is_turned"),
+    [
+        ("y = Gather(a, first)", "float[B,3] y", True),
+        ("y = Gather<axis = -3>(a, last)", "float[B,3] y", True),
+        ("y = Gather<axis = 1>(a, first)", "float[T,3] y", False),
+        ("y = Gather(a, one)", "float[1,B,3] y", False),
+        ("y = Reverse(a, one)", SINGLE, False),
+        (f"{TRANSPOSED} v = Reverse(t, one) y = Neg(v)", "float[B,T,3] y", True),
+        (f"{TRANSPOSED} y = Reverse(t)", "float[B,T,3] y", False),
+        (f"{TRANSPOSED} y = Gather<axis = 1>(t, first)", "float[B,3] y", True),
+        ("u = Reverse(a) v = Tanh(a) y = Add(u, v)", SINGLE, False),
+        ("u = Unsqueeze(a, nought) v = Reverse(u, one) y = Neg(v)", "float[1,T,B,3] y", True),
+        ("u = Unsqueeze(a, nought) y = Reverse(u)", "float[1,T,B,3] y", False),
+        ("u = Reverse(a) y = Neg(u) z = Identity(a)", f"{SINGLE}, float[T,B,3] z", False),
+        ("u = Reverse(ya) y = Neg(u)", "float[T,1,B,3] y", True),
+        ("y = Neg(ah) u = Reverse(ya) v = Neg(u)", "float[B,3] y, float[T,1,B,3] ya", False),
+    ],
+)
+def test_readers_that_reverse_a_result_too(fold, readers, y, is_turned):
+    turned = fold(f"back = Reverse(x) LSTM a forward of back; {readers}", y)
+    assert (turned[0] == "LSTM") == is_turned
+
+
 # -- rule 2: reversals that undo each other ----------------------------------------------------------
 
 

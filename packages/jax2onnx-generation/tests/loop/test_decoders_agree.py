@@ -65,7 +65,7 @@ DECODERS: dict[str, tuple[str, str, str, int | None]] = {
 }  # fmt: skip
 
 
-def generator_of(name: str, capacity: int = 40, vocabulary: int = VOCABULARY) -> Generator:
+def generator_of(name: str, capacity: int = 40, vocabulary: int = VOCABULARY, window: int | None = None) -> Generator:
     inputs, results, nodes, grows = DECODERS[name]
     logits = f"float[B,{1 if 'B,1' in inputs else 'T'},{VOCABULARY}] logits"
     text = f'<ir_version: 10, opset_import: ["": 18]> main ({inputs}) => ({logits}{results and ", " + results}) {{ {CONSTANTS} {nodes} {LOGITS} }}'
@@ -81,14 +81,16 @@ def generator_of(name: str, capacity: int = 40, vocabulary: int = VOCABULARY) ->
         for symbol, size in {"B": 1, "C": 2}.items()
         if f"{symbol}] cache" in inputs or f"{symbol}," in inputs
     }
-    return Generator(program_of(model, reference_runtime).session(sizes=sizes if results else None))
+    kept = None if window is None else {"S": window}
+    return Generator(program_of(model, reference_runtime).session(sizes=sizes if results else None, window=kept))
 
 
-def continuation(prompt: Sequence[int], count: int) -> list[int]:
-    """The tokens after a prompt."""
+def continuation(prompt: Sequence[int], count: int, window: int = 99) -> list[int]:
+    """The tokens after a prompt, each of which follows from the one before and as many before it as the window has."""
     tokens = list(prompt)
     for _ in range(count):
-        tokens.append(sum((place + 1) * (token + 1) for place, token in enumerate(tokens)) % VOCABULARY)
+        seen = [*enumerate(tokens)][-window - 1 :]
+        tokens.append(sum((place + 1) * (token + 1) for place, token in seen) % VOCABULARY)
     return tokens[len(prompt) :]
 
 
@@ -113,6 +115,40 @@ def test_prompts_are_gone_on_with(name, prompts, chunk):
     assert generator.generate(again, max_new_tokens=2).ids == [
         continuation(a + b, 2) for a, b in zip(left, again, strict=True)
     ]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("width", [2, 4])
+def test_beams_are_those_of_a_model_without_states(name, width):
+    generators = [generator_of(name), generator_of("has no state")]
+    for prompts, count in (([3, 4], 6), ([[8]], 3)):
+        found, wanted = (one.generate(prompts, max_new_tokens=count, beams=width).sequences for one in generators)
+        assert [one.ids for one in found] == [one.ids for one in wanted]
+        assert [one.score for one in found] == pytest.approx([one.score for one in wanted])
+
+
+@pytest.mark.parametrize("name", ["grows", "grows and is masked"])
+@pytest.mark.parametrize("prompt", [[1], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]])
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_a_window_is_looked_through(name, prompt, chunk):
+    generator = generator_of(name, window=3)
+    assert not generator.decoder.can_always_cut
+    written = generator.generate(prompt, max_new_tokens=5, prefill_chunk=chunk).ids[0]
+    assert written == continuation(prompt, 5, 3)
+    further = [*prompt, *written, 8, 9, 10]
+    (again,) = generator.generate([8, 9, 10], max_new_tokens=2).ids
+    assert again == continuation(further, 2, 3)
+    generator.rewind(3)
+    left = [*further, *again][:-3]
+    assert generator.generate([5], max_new_tokens=3).ids == [continuation([*left, 5], 3, 3)]
+
+
+@pytest.mark.parametrize("name", ["grows", "grows and is masked"])
+@pytest.mark.parametrize("draft", ["grows", "is a sum"])
+def test_a_draft_changes_no_token_in_a_window(name, draft):
+    found = generator_of(name, window=3).generate([3, 4], max_new_tokens=9, draft=generator_of(draft), draft_tokens=3)
+    assert found.ids == [continuation([3, 4], 9, 3)]
+    assert found.accepted < found.drafted
 
 
 @pytest.mark.parametrize("name", DECODERS)

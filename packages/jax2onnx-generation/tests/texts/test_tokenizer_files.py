@@ -86,10 +86,14 @@ def test_the_length_of_the_context_is_that_of_the_model_before_that_of_the_token
     assert with_configuration(tmp_path, config={"max_position_embeddings": 8}).context_length() == 8
 
 
-def test_a_tokenizer_without_a_limit_says_no_length(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "length"),
+    [(1, 1), (2**31 - 1, 2**31 - 1), (0, None), (-1, None), (2**31, None), (10**30, None), (True, None), (9.0, None), ("9", None)],
+)  # fmt: skip
+def test_a_tokenizer_without_a_limit_says_no_length(tmp_path, number, length):
     written_tokenizer(tmp_path / "tokenizer.json", 5)
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
-    assert read(tmp_path).context_length() is None
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": number}))
+    assert read(tmp_path).context_length() == length
 
 
 def test_the_configuration_of_the_model_is_no_file_of_the_tokenizer(tmp_path):

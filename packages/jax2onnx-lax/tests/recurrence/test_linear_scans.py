@@ -39,6 +39,125 @@ def _agree(program, function, arguments):
         np.testing.assert_allclose(np.asarray(y, right.dtype), right, rtol=max(1e-4, relative), atol=relative * scale)
 
 
+#: The next state, of the state `s` [2, 3] and a row of `x` and `g` [2, 3], `a` [2] and `b` [3], of which the last three are gates.
+_LINEAR = {
+    "constant": lambda s, x, g, a, b: 0.5 * s + x,
+    "below zero": lambda s, x, g, a, b: s * -0.5 + x,
+    "gate": lambda s, x, g, a, b: s * g + x,
+    "gate alone": lambda s, x, g, a, b: s * g,
+    "gate of a sum": lambda s, x, g, a, b: g * (s + x),
+    "gates of axes": lambda s, x, g, a, b: s * a[:, None] * b[None, :] + x,
+    "power of a gate": lambda s, x, g, a, b: s * g**2 + x,
+    "exponential": lambda s, x, g, a, b: s * jnp.exp(-jnp.exp(x)) + b,
+    "difference": lambda s, x, g, a, b: s - 0.1 * (s - x),
+    "negation": lambda s, x, g, a, b: -(x - s * 0.5),
+    "quotient": lambda s, x, g, a, b: s / (1 + abs(x)) + g,
+    "quotient by a number": lambda s, x, g, a, b: s / 4.0 + g,
+    "two terms": lambda s, x, g, a, b: (s + s) * 0.25 * g + x,
+    "several scales": lambda s, x, g, a, b: s * g * 0.5 * 2.0 - x * 3.0,
+    "outer product": lambda s, x, g, a, b: 0.9 * s + a[:, None] * b[None, :],
+    "transposes": lambda s, x, g, a, b: (s.T * g.T).T + x,
+    "reshapes": lambda s, x, g, a, b: s.reshape(1, 2, 1, 3).reshape(2, 3) * g + x,
+    "squeezed": lambda s, x, g, a, b: jnp.squeeze(s[None] * 0.5, 0) * g + x,
+    "sum over a new axis": lambda s, x, g, a, b: 0.1 * jnp.broadcast_to(s[:, None], (2, 4, 3)).sum(1) + x,
+}
+_NOT_LINEAR = {
+    "square": lambda s, x, g, a, b: s * s * 0.1 + x,
+    "quotient by the state": lambda s, x, g, a, b: x / (2 + s * s),
+    "rounded": lambda s, x, g, a, b: (s * 0.5).astype(jnp.float16).astype(jnp.float32) + x,
+    "sum over a row": lambda s, x, g, a, b: 0.5 * s.sum(0)[None] + x,
+    "delta": lambda s, x, g, a, b: s - 0.1 * a[:, None] * (a @ s)[None, :] + x,
+    "mixed axes": lambda s, x, g, a, b: s.reshape(3, 2).T * g + x,
+}
+_READ = {
+    "rows": lambda s, x, g, a, b: s.sum(1),
+    "columns": lambda s, x, g, a, b: s.sum(0),
+    "all": lambda s, x, g, a, b: s.sum(),
+    "weighted": lambda s, x, g, a, b: (s * x).sum(1),
+    "product with a row": lambda s, x, g, a, b: a @ s,
+    "product with a column": lambda s, x, g, a, b: s @ b,
+    "product with both": lambda s, x, g, a, b: a @ s @ b,
+    "spread": lambda s, x, g, a, b: jnp.broadcast_to(s[:, None], (2, 4, 3)).sum(1),
+    "difference": lambda s, x, g, a, b: x - s * 2.0,
+    "no sum of products": lambda s, x, g, a, b: jnp.tanh(s),
+}
+
+
+def _scans(of, read):
+    """The function that scans each of these bodies and each of these readings, by name."""
+
+    def scan(function, read, rows):
+        def step(s, row):
+            new = function(s, *row)
+            return new, (read(s, *row), read(new, *row))
+
+        return lax.scan(step, jnp.ones((2, 3)), rows)
+
+    def scans(x, *gates):
+        rows = x, *map(jax.nn.sigmoid, gates)
+        return {(one, other): scan(of[one], read[other], rows) for one in of for other in read}
+
+    return scans
+
+
+@pytest.mark.parametrize(
+    ("of", "read", "is_linear"),
+    [
+        (_LINEAR, {"all": lambda s, *row: s}, True),
+        (_NOT_LINEAR, {"all": lambda s, *row: s}, False),
+        ({name: _LINEAR[name] for name in ("gate", "outer product")}, _READ, True),
+    ],
+    ids=["linear", "not linear", "readings"],
+)
+def test_bodies_equal_jax_and_are_no_loops_where_they_are_linear(of, read, is_linear):
+    scans, shapes = _scans(of, read), [(2, 3), (2, 3), (2,), (3,)]
+    program = to_onnx(scans, [(40, *shape) for shape in shapes])
+    assert _operators(program).count("Scan") == (0 if is_linear else len(of))
+    arguments = _arguments(shapes, 40)
+    _assert_all_close(program(*arguments), jax.jit(scans)(*arguments))
+
+
+_DECAYS = np.linspace(0.1, 0.9, 6, dtype=np.float32).reshape(2, 3)
+
+#: What two carries become, of the first and second, and rows of `x` and `g`; whether the first is linear.
+_CARRIES = {
+    "a counter": (lambda s, i, x, g: (s * g + x * i.astype(x.dtype), i + 1), True),
+    "the row before": (lambda s, p, x, g: (s * g + p, x), True),
+    "the state before": (lambda s, p, x, g: (s * g + x, s), True),
+    "a value that stays": (lambda s, c, x, g: (s * c * 0.1 + x, c), True),
+    "a state that reads the one before": (lambda s, r, x, g: (s * g + x, r * 0.5 + s), True),
+    "a state that reads the one after": (lambda s, r, x, g: (s * g + x, r * 0.5 + (s * g + x)), True),
+    "a state as a gate": (lambda s, r, x, g: (s * r + x, r * g), True),
+    "a constant": (lambda s, r, x, g: (s * _DECAYS + x, r * _DECAYS), True),
+    "a state that is not linear": (lambda s, h, x, g: (s * jax.nn.sigmoid(h) + x, jnp.tanh(h * _DECAYS + g)), True),
+    "two that read each other": (lambda s, r, x, g: (r * g + x, s * 0.5), False),
+}
+
+
+def test_carries_beside_a_linear_state():
+    def scan(name, x, g):
+        def step(carry, row):
+            new = _CARRIES[name][0](*carry, *row)
+            return new, (carry[0] + carry[1] * 2, new[0] * new[1])
+
+        second = jnp.full((), 3, jnp.int32) if name == "a counter" else jnp.full((2, 3), 3.0)
+        return lax.scan(step, (jnp.ones((2, 3)), second), (x, jax.nn.sigmoid(g)))
+
+    def scans(x, g):
+        return {name: scan(name, x, g) for name in _CARRIES}
+
+    program = to_onnx(scans, [(40, 2, 3)] * 2)
+    assert _operators(program).count("If") == sum(is_linear for _, is_linear in _CARRIES.values())
+    arguments = _arguments([(2, 3)] * 2, 40)
+    _assert_all_close(program(*arguments), jax.jit(scans)(*arguments))
+
+
+def _assert_all_close(found, expected):
+    for name, results in expected.items():
+        for y, result in zip(jax.tree.leaves(found[name]), jax.tree.leaves(results), strict=True):
+            np.testing.assert_allclose(y, result, rtol=1e-4, atol=1e-5, err_msg=f"{name}")
+
+
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_spelling_is_no_loop_and_equals_jax(name):
     spelling = SPELLINGS[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,16 +11,16 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array, Dtype
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime.errors import raise_explained, run_errors
-from jax2onnx_onnxruntime.loading import from_ort, is_native, packed, to_ort
+from jax2onnx_onnxruntime.errors import explained_run
+from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort
 
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-__all__ = ["Binding", "Buffer"]
+__all__ = ["COPIED", "Binding", "Buffer"]
 
-# Arrays up to so many bytes are copied to memory that stays bound; that is quicker than binding another one.
-_COPIED = 1 << 16
+#: Arrays up to so many bytes are copied to memory that stays bound; that is quicker than binding another one.
+COPIED = 1 << 16
 
 
 @functools.cache
@@ -41,9 +41,9 @@ class Buffer:
         self.value, self.memory, self.owner = value, memory, owner
 
     @functools.cached_property
-    def is_empty(self) -> bool:
-        """Whether it has no elements."""
-        return 0 in self.value.shape()
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return tuple(self.value.shape())
 
     def can_take(self, array: Array) -> bool:
         """Whether it has memory of its own for an array of such a shape and type, number by number."""
@@ -63,25 +63,20 @@ class Binding:
     """The inputs and outputs of a model in its runs; values that are as they were in the last run are not bound again.
 
     Args:
-      session: the loaded model.
+      model: the loaded model.
     """
 
-    def __init__(self, session: ort.InferenceSession) -> None:
-        self._session, self._binding = session, session.io_binding()
+    def __init__(self, model: OrtModel) -> None:
+        self._model, self._binding = model, model.session.io_binding()
         self._inputs: dict[str, Buffer] = {}
         self._outputs: dict[str, Buffer] = {}
         self._places: dict[str, int] = {}
-        outputs = session.get_outputs()
-        self._native = {output.name for output in outputs if is_native(output.type)}
-        inputs = [*session.get_inputs(), *session.get_overridable_initializers()]
-        # The value of an output that is an input has the memory of the input.
-        self._same = {output.name for output in outputs} & {value.name for value in inputs}
 
     def feed(self, inputs: Mapping[str, Array]) -> None:
         """Bind inputs to arrays, of which small ones are copied."""
         for name, array in inputs.items():
             bound = self._inputs.get(name)
-            if array.nbytes > _COPIED:
+            if array.nbytes > COPIED:
                 array = packed(array)
                 if bound is None or bound.memory is not array:
                     self.bind_input(name, Buffer.from_array(array))
@@ -108,25 +103,24 @@ class Binding:
 
     def run(self) -> None:
         """Run the model on the bound values."""
-        try:
-            self._session.run_with_iobinding(self._binding)
-        except run_errors() as error:
-            raise_explained(error)
+        explained_run(self._model.session.run_with_iobinding, self._binding)
 
-    def values(self, names: Sequence[str]) -> list[ort.OrtValue]:
+    def values(self, names: Collection[str]) -> list[ort.OrtValue]:
         """The values of some outputs after a run."""
+        if not names:
+            return []
         made, of_runtime = self._binding.get_outputs_as_ortvaluevector(), onnxruntime().OrtValue
         return [of_runtime(made[self._places[name]]) for name in names]
 
-    def arrays(self, names: Sequence[str]) -> list[Array]:
-        """The arrays of some outputs after a run."""
-        if not self._native.issuperset(names):
-            found = [from_ort(value) for value in self.values(names)]
-        else:
-            made = self._binding.get_outputs_as_ortvaluevector()
-            found = [made[self._places[name]].numpy() for name in names]
-        return (
-            [array.copy() if name in self._same else array for name, array in zip(names, found, strict=True)]
-            if self._same
-            else found
-        )
+    def arrays(self, names: Collection[str]) -> list[Array]:
+        """The arrays of some outputs after a run, which stay as they are in the next one."""
+        bound = {name: self._outputs[name].memory for name in names if name in self._outputs}
+        found = {name: memory.copy() for name, memory in bound.items() if memory is not None}
+        if allocated := [name for name in names if name not in found]:
+            if self._model.native_outputs.issuperset(allocated):
+                made = self._binding.get_outputs_as_ortvaluevector()
+                found |= {name: made[self._places[name]].numpy() for name in allocated}
+            else:
+                found |= {name: from_ort(value) for name, value in zip(allocated, self.values(allocated), strict=True)}
+            found |= {name: found[name].copy() for name in self._model.given_outputs.intersection(allocated)}
+        return [found[name] for name in names]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -11,13 +14,16 @@ import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.facts.dims import are_plain
+from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.traversal import needed_by
 from jax2onnx_runtime.states import RuntimeOptions, last
 
-from jax2onnx_onnxruntime._binding import Binding, Buffer
+from jax2onnx_onnxruntime._binding import COPIED, Binding, Buffer
 from jax2onnx_onnxruntime._compat import onnxruntime
+from jax2onnx_onnxruntime._denormals import OPTION, DenormalsAsZeros
 from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort, view_of
 
 if TYPE_CHECKING:
@@ -86,10 +92,22 @@ def session_options(options: RuntimeOptions) -> ort.SessionOptions:
             raise OptionError(f"graph_optimization_level={level!r}; there are {', '.join(map(repr, _LEVELS))}.")
         made.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, _LEVELS[level])
     if options.share_weights:
-        made.add_session_config_entry("session.disable_prepacking", "1")
+        _set_entry(made, "session.disable_prepacking")
     if options.arena is not None:
         made.enable_cpu_mem_arena = options.arena
+    if options.flush_denormals:
+        _set_entry(made, OPTION)
     return made
+
+
+def _set_entry(options: ort.SessionOptions, key: str) -> None:
+    """Turn an option on, unless it was for a model before: ONNX Runtime warns of that."""
+    try:
+        is_on = options.get_session_config_entry(key) == "1"
+    except RuntimeError:
+        is_on = False
+    if not is_on:
+        options.add_session_config_entry(key, "1")
 
 
 def checked_providers(options: RuntimeOptions) -> Sequence[Any]:
@@ -103,6 +121,36 @@ def checked_providers(options: RuntimeOptions) -> Sequence[Any]:
                 f"providers: there is no {name!r} in this build of ONNX Runtime; it has {', '.join(known)}."
             )
     return providers
+
+
+def _fixed_buffer(result: ir.Value) -> Buffer | None:
+    """A buffer for a result that is small and has one shape, which stays bound; None for others, which the runtime allocates."""
+    shape = dims_of(result)
+    if result.dtype is None or shape is None or not are_plain(shape) or result.is_graph_input():
+        return None
+    bits = 0 if result.dtype == ir.DataType.STRING else result.dtype.bitwidth
+    if bits < 8 or not 0 < math.prod(shape) * bits <= 8 * COPIED:
+        return None
+    return Buffer.from_array(np.zeros(shape, result.dtype.numpy()))
+
+
+@dataclasses.dataclass
+class _Turn:
+    """What is bound for a run, and stays bound for the next one that finds the states in the same buffers.
+
+    Attributes:
+      binding: what the inputs and outputs are bound to.
+      buffers: the values of all states, and their spare buffers, for which it is.
+      before: the values of the states that move to another buffer.
+      after: their values after the run, where it is known before.
+      allocated: the outputs of the others, whose memory the runtime allocates.
+    """
+
+    binding: Binding
+    buffers: tuple[list[Buffer], list[Buffer | None]] = ([], [])
+    before: Mapping[str, Buffer] = dataclasses.field(default_factory=dict)
+    after: Mapping[str, Buffer] = dataclasses.field(default_factory=dict)
+    allocated: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class OrtStates:
@@ -131,69 +179,80 @@ class OrtStates:
         beside: OrtStates | None = None,
     ) -> None:
         model = source if isinstance(source, ir.Model) else read_model(source)
-        self._model = OrtModel(source, checked_providers(options), options=session_options(options))
-        self._pairs = list(states)
-        self._grows = {pair.input: pair.grows is not None for pair in states}
+        self._floats = DenormalsAsZeros() if options.flush_denormals else contextlib.nullcontext()
+        with self._floats:  # the runtime's own option may reach this thread
+            self._model = OrtModel(source, checked_providers(options), options=session_options(options))
+        self._outputs = {pair.input: pair.output for pair in states}
+        self._grows = {pair.input for pair in states if pair.grows is not None}
         self._types = {value.name: value.dtype for value in model.graph.inputs}
-        self._others = [str(value.name) for value in model.graph.inputs if value.name not in self._grows]
-        self._results = [o for o in self._model.outputs if o not in {pair.output for pair in states}]
+        self._others = [str(value.name) for value in model.graph.inputs if value.name not in self._outputs]
+        results = [value for value in model.graph.outputs if value.name not in self._outputs.values()]
+        self._results = {str(value.name): _fixed_buffer(value) for value in results}
         on_cpu = options.providers is None or list(options.providers) == ["CPUExecutionProvider"]
         self._in_place = {pair.input for pair in states if on_cpu and is_updated_in_place(model, pair)}
-        self._allocates = any(self._grows.values())
-        self._bindings: list[Binding] = []
+        self._turns: list[_Turn] = []
         self._fed: AbstractSet[str] = frozenset()
         self.values: dict[str, Buffer] = {} if beside is None else beside.values
         self.spare: dict[str, Buffer] = {} if beside is None else beside.spare
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Run the model; the states move on."""
-        binding = self._next_binding(inputs.keys())
+        turn = self._next_turn(inputs.keys())
+        binding = turn.binding
         binding.feed(inputs)
         for name in self._others:
             if name not in inputs and name in self.values:
                 binding.bind_input(name, self.values[name])
-        targets = [self._target(pair.input) for pair in self._pairs]
-        for pair, target in zip(self._pairs, targets, strict=True):
-            binding.bind_input(pair.input, self.values[pair.input])
-            binding.bind_output(pair.output, target)
-        for name in self._results:
-            binding.bind_output(name, None)
-        binding.run()
-        allocated = [pair.output for pair, target in zip(self._pairs, targets, strict=True) if target is None]
-        made = map(Buffer, binding.values(allocated)) if allocated else iter(())
-        for pair, target in zip(self._pairs, targets, strict=True):
-            new, old = target or next(made), self.values[pair.input]
-            if new is not old:
-                self.values[pair.input], self.spare[pair.input] = new, old
+        buffers = [self.values[state] for state in self._outputs], [*map(self.spare.get, self._outputs)]
+        if turn.buffers != buffers:
+            self._bind(turn)
+            turn.buffers = buffers
+        for name, buffer in self._results.items():
+            binding.bind_output(name, buffer)
+        with self._floats:
+            binding.run()
+        self.values.update(turn.after)
+        self.values.update(zip(turn.allocated, map(Buffer, binding.values(turn.allocated.values())), strict=True))
+        self.spare.update(turn.before)
         return binding.arrays(self._results)
 
-    def _next_binding(self, names: AbstractSet[str]) -> Binding:
-        """The binding of the next run: one of two in turns, since a state is in one of its two buffers and then in the other.
+    def _bind(self, turn: _Turn) -> None:
+        """Bind the states, which are in other buffers than in the last run of a turn."""
+        before = {state: self.values[state] for state in self._outputs}
+        targets = {state: self._target(state, buffer) for state, buffer in before.items()}
+        for state, output in self._outputs.items():
+            turn.binding.bind_input(state, before[state])
+            turn.binding.bind_output(output, targets[state])
+        turn.before = {state: buffer for state, buffer in before.items() if targets[state] is not buffer}
+        turn.after = {state: buffer for state in turn.before if (buffer := targets[state]) is not None}
+        turn.allocated = {state: self._outputs[state] for state in turn.before if targets[state] is None}
+
+    def _next_turn(self, names: AbstractSet[str]) -> _Turn:
+        """The bindings of the next run: one of two in turns, since a state is in one of its two buffers and then in the other.
 
         A binding keeps the memory of bound values: memory that the runtime allocates for states that grow is bound for one run only. An
         input that gets no array has its default in a binding of its own.
         """
         if self._fed != names:
             self._fed = frozenset(names)
-            self._bindings.clear()
-        if self._allocates:
-            return Binding(self._model.session)
-        if len(self._bindings) < 2:
-            self._bindings.append(Binding(self._model.session))
+            self._turns.clear()
+        if self._grows:
+            return _Turn(Binding(self._model))
+        if len(self._turns) < 2:
+            self._turns.append(_Turn(Binding(self._model)))
         else:
-            self._bindings.reverse()
-        return self._bindings[-1]
+            self._turns.reverse()
+        return self._turns[-1]
 
-    def _target(self, state: str) -> Buffer | None:
+    def _target(self, state: str, old: Buffer) -> Buffer | None:
         """The buffer that the new value of a state goes to; None where the runtime allocates it."""
-        old = self.values[state]
-        if self._grows[state] or old.is_empty:
+        if state in self._grows or 0 in old.shape:
             return None
         if state in self._in_place:
             return old
         spare = self.spare.get(state)
-        if spare is None or spare.value.shape() != old.value.shape():
-            spare = Buffer.from_array(np.zeros(old.value.shape(), self._dtype(state)))
+        if spare is None or spare.shape != old.shape:
+            spare = Buffer.from_array(np.zeros(old.shape, self._dtype(state)))
         return spare
 
     def _dtype(self, state: str) -> np.dtype[Any]:
@@ -203,13 +262,12 @@ class OrtStates:
 
     def undo(self) -> None:
         """Put the states back to what they were before the last run."""
-        states = [pair.input for pair in self._pairs]
-        if lost := [state for state in states if state not in self.spare and not self.values[state].is_empty]:
+        if lost := [state for state in self._outputs if state not in self.spare and 0 not in self.values[state].shape]:
             raise RuntimeInputError(
                 f"The last run cannot be taken back: the state {lost[0]!r} has no value of before. It was set since, or is updated in its "
                 "own memory."
             )
-        for state in states:
+        for state in self._outputs:
             self.values[state], self.spare[state] = self.spare.get(state, self.values[state]), self.values[state]
 
     def read(self, state: str) -> Array:
@@ -246,4 +304,4 @@ class OrtStates:
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
-        return tuple(self.values[state].value.shape())
+        return self.values[state].shape

@@ -76,6 +76,12 @@ class OrtModel:
     """A session with named NumPy arrays in and a list of NumPy arrays out, in the order of the model's outputs.
 
     Element types that NumPy lacks are those of `ml_dtypes` (bfloat16, float8_*, int4, uint4).
+
+    Attributes:
+      session: the session of ONNX Runtime.
+      outputs: the names of the outputs.
+      native_outputs: those whose arrays ONNX Runtime's Python API makes by itself.
+      given_outputs: those that are inputs too, and so have their memory.
     """
 
     def __init__(
@@ -86,9 +92,11 @@ class OrtModel:
         self._inputs = {i.name: i.type for i in self.session.get_inputs()}
         optional = {i.name: i.type for i in self.session.get_overridable_initializers()}
         self._types = {**self._inputs, **optional}
-        self.outputs = [o.name for o in self.session.get_outputs()]
-        types = [*self._types.values(), *(o.type for o in self.session.get_outputs())]
-        self._plain = all(map(is_native, types))
+        types = {o.name: o.type for o in self.session.get_outputs()}
+        self.outputs = [*types]
+        self.native_outputs = {name for name, kind in types.items() if is_native(kind)}
+        self.given_outputs = types.keys() & self._types.keys()
+        self._plain = len(self.native_outputs) == len(types) and all(map(is_native, self._types.values()))
 
     def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
         """Run the model.
@@ -100,20 +108,18 @@ class OrtModel:
         """
         arrays = self._checked(inputs)
         if self._plain:
-            with explained_run():
-                outputs: list[np.ndarray] = self.session.run(self.outputs, arrays)
+            outputs: list[np.ndarray] = explained_run(self.session.run, self.outputs, arrays)
             return outputs
         # The OrtValues do not own the memory: `held` does, until the run is over.
         held = {name: packed(array) for name, array in arrays.items()}
         values = {name: to_ort(array) for name, array in held.items()}
-        with explained_run():
-            results = self.session.run_with_ort_values(self.outputs, values)
+        results = explained_run(self.session.run_with_ort_values, self.outputs, values)
         return [from_ort(value) for value in results]
 
     def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
         types = self._types
-        missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
-        if missing or unknown:
+        if inputs.keys() != types.keys() and not self._inputs.keys() <= inputs.keys() <= types.keys():
+            missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
             what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
             raise ValueError(f"The model has the inputs {', '.join(self._inputs) or '(none)'}; {'; '.join(what)}.")
         arrays = {name: np.asarray(inputs[name]) for name in types if name in inputs}

@@ -79,10 +79,13 @@ class ModelSession:
         self.model, self._loaded, self._interface, self.space, self.sizes = model, loaded, interface, space, sizes
         self._adapters, self._adapter = adapters, dict[str, Array]()
         self.types, self.initial = states, initial
+        self._changing = [state.name for state in states.values() if not all(isinstance(d, int) for d in state.dims)]
+        self._limited = [s for s in states.values() if s.grows is not None and s.labels[s.grows] in sizes.limits]
         self._lock = threading.RLock() if lock is None else lock
         self.is_shared = lock is not None
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
+        self._shapes = {name: self._loaded.shape(name) for name in self.types}
 
     @property
     def labels(self) -> set[str]:
@@ -112,7 +115,7 @@ class ModelSession:
             states stay as they are.
         """
         with self._lock:
-            shapes = {name: self._loaded.shape(name) for name in self.types}
+            shapes = self._shapes | {name: self._loaded.shape(name) for name in self._changing}
             feeds, sizes = self._interface.feeds(args, kwargs, shapes)
             self._check_limits(sizes)
             return self._interface.result(self.run(feeds))
@@ -219,9 +222,8 @@ class ModelSession:
         self.state.cut(name)
 
     def _check_limits(self, sizes: Mapping[str, int]) -> None:
-        for state in self.types.values():
-            if state.grows is None or state.labels[state.grows] not in self.sizes.limits:
-                continue
+        for state in self._limited:
+            assert state.grows is not None
             limit, new = self.sizes.limits[state.labels[state.grows]], state.returns[state.grows]
             size = new if isinstance(new, int) else self.space.evaluate(new, sizes)
             if size > limit:

@@ -49,6 +49,7 @@ class RuntimeOptions:
       share_weights: whether the weights stay in memory as they are in the file, so that all programs that are loaded from it share
         them; kernels do not rearrange them for their own use then, with which products of several rows take longer.
       arena: whether the memory of intermediate values stays with the session after a run; a runtime that has no arena ignores it.
+      flush_denormals: whether denormal numbers are taken for zeros, as XLA does; a runtime that has no such choice ignores it.
     """
 
     threads: int | None = None
@@ -57,10 +58,13 @@ class RuntimeOptions:
     graph_optimization_level: str | None = None
     share_weights: bool | None = None
     arena: bool | None = None
+    flush_denormals: bool | None = None
 
     def given(self) -> list[str]:
         """The names of the options that a runtime has to follow."""
-        return [name for name, value in vars(self).items() if name != "arena" and value is not None]
+        return [
+            name for name, value in vars(self).items() if name not in ("arena", "flush_denormals") and value is not None
+        ]
 
 
 class StatefulModel(Protocol):

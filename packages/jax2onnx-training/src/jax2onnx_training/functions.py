@@ -106,7 +106,13 @@ def step_of(
         next_key, key = (None, None) if key is None else jax.random.split(key)
         differentiated = jax.value_and_grad(loss, has_aux=True)
         (value, (metrics, after)), gradients = differentiated(parameters, variables, key, batch)
-        updates, moments = update(gradients, moments, parameters, value=value, grad=gradients)
+
+        # Line searches let no argument pass that their function does not take.
+        def loss_of(parameters: PyTree, obj_fn: object = None, grad_fn: object = None) -> jax.Array:
+            return loss(parameters, variables, key, batch)[0]
+
+        more = _extra_arguments(update, loss_of, value, gradients)
+        updates, moments = update(gradients, moments, parameters, **more)
         new = {
             PARAMETERS: model.parameters.named(optax.apply_updates(parameters, updates)), OPTIMIZER: state.named(moments),
             VARIABLES: {name: after[name] for name in held.get(VARIABLES, {})}, KEY: next_key, STEPS: held[STEPS] + 1,
@@ -114,6 +120,17 @@ def step_of(
         return {LOSS: value, **metrics, **{new_name(name): new[name] for name in states}}
 
     return with_parameters(step, [*states, *names])
+
+
+def _extra_arguments(update: Function, loss_of: Function, value: jax.Array, gradients: PyTree) -> dict[str, object]:
+    """What a transformation asks for beside gradients, state and parameters, by the names that optax gives it."""
+    offered = {
+        "value": value, "grad": gradients, "value_fn": loss_of, "obj_fn": loss_of,
+        "grad_fn": lambda parameters, _: jax.grad(loss_of)(parameters),
+    }  # fmt: skip
+    taken = inspect.signature(update).parameters
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    return {name: argument for name, argument in offered.items() if takes_all or name in taken}
 
 
 def loop_of(step: Function, states: Sequence[str], names: Sequence[str]) -> Function:

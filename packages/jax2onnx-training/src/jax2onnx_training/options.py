@@ -30,3 +30,4 @@ class SessionOptions(TypedDict, total=False):
     graph_optimization_level: str | None
     share_weights: bool
     arena: bool
+    flush_denormals: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,11 +28,13 @@ class TrainingSession:
 
     Args:
       bundle: the programs.
-      options: those of `Bundle.session`: threads, providers, …; by default without an arena, which each program would have for itself.
+      options: those of `Bundle.session`: threads, providers, …; by default without an arena, which each program would have for itself,
+        and with zeros for denormal numbers, which the moments of weights without a gradient become.
     """
 
     def __init__(self, bundle: Bundle, **options: Unpack[SessionOptions]) -> None:
         options.setdefault("arena", options.get("session_options") is not None)
+        options.setdefault("flush_denormals", True)
         self._session = bundle.session(**options)
         interface = bundle[STEP].interface
         self._arguments = interface.step.arguments
@@ -82,10 +85,11 @@ class TrainingSession:
     def _move(self, name: str, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> dict[str, PyTree]:
         """Run a program that moves the states on; put them back where a loss is not finite."""
         result: dict[str, PyTree] = self._run(name, args, kwargs, advice="loop=True")
-        losses = np.atleast_1d(result[LOSS])
-        if not np.isfinite(losses).all():
+        losses = result[LOSS]
+        # One number is looked at without NumPy, which is quicker.
+        if not (np.isfinite(losses).all() if losses.ndim else math.isfinite(losses)):
             self._session[name].undo()
-            raise self._loss_error(losses)
+            raise self._loss_error(np.atleast_1d(losses))
         return result
 
     def step_on(self, arrays: Mapping[str, Array]) -> dict[str, PyTree]:

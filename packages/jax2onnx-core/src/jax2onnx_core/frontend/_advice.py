@@ -33,8 +33,10 @@ _NEEDS_VALUE = {
 _MISTAKEN_INPUTS = dict.fromkeys(
     ("got <class 'tuple'>", "got <class 'dict'>", "got <class 'list'>"),
     "An input is a container of arrays where the function takes one array. The shape of an array is a tuple of whole numbers and names.",
+) | dict.fromkeys(
+    ("must be an integer", "must be integers", "must have integer or boolean type", "must have an integer type"),
+    "Inputs are of floating point unless their dtype is given: (('B', 'T'), 'int32').",
 ) | {
-    "must be an integer": "Inputs are of floating point unless their dtype is given: (('B', 'T'), 'int32').",
     "Non-hashable static arguments": "A static argument is no input of the model: bind it, functools.partial(fn, n=3).",
 }  # fmt: skip
 

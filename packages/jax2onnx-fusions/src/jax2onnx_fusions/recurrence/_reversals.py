@@ -141,7 +141,6 @@ def same_tensor(a: ir.Value | None, b: ir.Value | None) -> bool:
     return (
         first is not None
         and second is not None
-        and first.op_type == second.op_type
         and _operand_axes(first) == _operand_axes(second) is not None
         and same_tensor(first.inputs[0], second.inputs[0])
     )

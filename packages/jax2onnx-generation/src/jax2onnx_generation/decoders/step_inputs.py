@@ -142,7 +142,7 @@ class StepInputs:
         return self._as_mask(self._at.unsqueeze(visible, missing), like, adds=adds)
 
     def _roles(self, dims: tuple[LabelledDim, ...], keys: LabelledDim) -> list[str] | None:
-        """The use of each axis of a mask; None if one is for nothing."""
+        """The use of each axis of a mask; None if one is for nothing, or all texts and tokens have one row."""
         batch, length = self._dims
         if not dims or not self._is(dims[-1], keys):
             return None
@@ -163,12 +163,12 @@ class StepInputs:
         elif front and front[-1] == 1:
             roles.insert(0, "one")
             front.pop()
-        return None if front else [*roles, "keys"]
+        return None if front or not {"tokens", "batch"}.intersection(roles) else [*roles, "keys"]
 
     def _visible(self, keys: LabelledDim, capacity: Value | None, *, by_token: bool, by_sequence: bool) -> Value:
         """Booleans [B, T, keys], without the axes that are not asked for."""
         batch, length = self._dims
-        seen = self._seen(keys, capacity) if by_sequence or not by_token else None
+        seen = self._seen(keys, capacity) if by_sequence else None
         if not by_token:
             assert seen is not None, "one of the two is asked for"
             return seen

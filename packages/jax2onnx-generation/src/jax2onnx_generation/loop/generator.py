@@ -94,7 +94,7 @@ class Generator:
         self._further = [value for value in session.model.graph.inputs if value.name in names]
         self.conversation: list[list[int]] = []
         self._turn = 0
-        self._changes = session.state.changes if session.state.are_first else -1
+        self._changes = -1  # the first look at the states begins the conversation, or refuses them
 
     def generate(
         self, prompt: Prompt, *, max_new_tokens: int = 128, temperature: float = 0.0, top_k: int | None = None,

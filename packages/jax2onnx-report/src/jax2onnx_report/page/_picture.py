@@ -138,8 +138,7 @@ def _facts(node: ir.Node) -> Iterable[tuple[str, str]]:
         yield "why", reason
     for value in node.inputs:
         if value is not None:
-            is_weight = value.is_initializer() or (value.const_value is not None and value.producer() is None)
-            yield "weight" if is_weight else "operand", f"{value.name}: {type_text(value)}"
+            yield "weight" if value.is_initializer() else "operand", f"{value.name}: {type_text(value)}"
     for value in node.outputs:
         if value.name:
             yield "result", f"{value.name}: {type_text(value)}"

@@ -152,7 +152,7 @@ class Bundle(Mapping[str, Program]):
         self, *, initial: Mapping[str, Array] | None = None, sizes: Sizes | None = None, window: Sizes | None = None,
         limits: Sizes | None = None, threads: int | None = None, providers: Sequence[object] | None = None,
         session_options: object = None, graph_optimization_level: str | None = None, share_weights: bool = False,
-        arena: bool = True,
+        arena: bool = True, flush_denormals: bool = False,
     ) -> BundleSession:  # fmt: skip
         """Load each program once, to run them step by step with the states that they have in common.
 
@@ -171,6 +171,8 @@ class Bundle(Mapping[str, Program]):
           share_weights: whether the programs share the weights as they are in the file, of which there is one copy in memory
             then. Products of several rows take longer, and those of weights in blocks (int4, int8) very much longer.
           arena: whether each program keeps the memory of its intermediate values after a run, where the runtime has a choice.
+          flush_denormals: whether denormal numbers are taken for zeros, as JAX does on processors, where the runtime has a choice;
+            without, processors are slow with them.
 
         Raises:
           OptionError: an option fits no state, a state has no first value, or states of one name differ in type.
@@ -178,9 +180,11 @@ class Bundle(Mapping[str, Program]):
         """
         check_flag("share_weights", share_weights)
         check_flag("arena", arena)
+        check_flag("flush_denormals", flush_denormals)
         check_common_states(self.programs, self.links)
         options = RuntimeOptions(
-            threads, providers, session_options, graph_optimization_level, share_weights or None, None if arena else False
+            threads, providers, session_options, graph_optimization_level, share_weights or None, None if arena else False,
+            flush_denormals or None,
         )  # fmt: skip
         state_sizes = StateSizes(sizes or {}, window or {}, limits or {})
         with self._loadable(needs_files=share_weights) as programs:

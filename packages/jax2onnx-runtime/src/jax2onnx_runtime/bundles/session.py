@@ -103,6 +103,7 @@ class BundleSession(Mapping[str, ModelSession]):
             reads = read_by(name, whole, links)
             first = self._open(name, loadable, sizes, initial, options, first, reads)
         self.state = BundleStates(self._sessions, self._lock)
+        self._beside = {name: [*self._with_states_of(name)] for name in self._sessions}
 
     def _open(
         self, name: str, loadable: Loadable, sizes: StateSizes, initial: Mapping[str, Array], options: RuntimeOptions,
@@ -154,12 +155,15 @@ class BundleSession(Mapping[str, ModelSession]):
             raise OptionError(f"There is no program {program!r}; the programs are {', '.join(self._sessions)}.")
         return self._sessions[program].step(*args, **kwargs)
 
+    def _with_states_of(self, name: str) -> Iterator[ModelSession]:
+        """The other sessions that have states in common with one."""
+        states = self._sessions[name].state.keys()
+        return (one for other, one in self._sessions.items() if other != name and states & one.state.keys())
+
     def _hand_over(self, name: str, outputs: Mapping[str, Array]) -> None:
         """Take the outputs of a program to where links lead, and let programs with its states know that these moved on."""
-        moved = self._sessions[name].state.keys()
-        for other, session in self._sessions.items():
-            if other != name and moved & session.state.keys():
-                session.state.changes += 1
+        for session in self._beside[name]:
+            session.state.changes += 1
         for link in self._links:
             if link.source == name:
                 states = self._sessions[link.target].state
