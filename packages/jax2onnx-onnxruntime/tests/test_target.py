@@ -19,7 +19,7 @@ from jax2onnx_graph.legalise.guarantees import concerns
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_graph.targets import Target, standard_target
-from jax2onnx_onnxruntime import OnnxRuntime, load
+from jax2onnx_onnxruntime import OnnxRuntime, _compat, load
 from jax2onnx_onnxruntime.forms import FORMS, THRESHOLDS
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 
@@ -208,6 +208,7 @@ def test_bytes_that_are_no_model_are_an_error_of_ours(content: bytes):
 
 def test_without_the_runtime_it_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    _compat.onnxruntime.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 23]> g (float[N] x) => (float[N] y) { y = Neg(x) }')
     assert not RUNTIME.is_installed

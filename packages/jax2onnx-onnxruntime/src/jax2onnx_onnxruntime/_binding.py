@@ -11,7 +11,7 @@ import onnx_ir as ir
 from jax2onnx_graph.arrays import Array, Dtype
 
 from jax2onnx_onnxruntime._compat import onnxruntime
-from jax2onnx_onnxruntime.errors import raise_explained, run_errors
+from jax2onnx_onnxruntime.errors import explained_run
 from jax2onnx_onnxruntime.loading import OrtModel, from_ort, packed, to_ort
 
 if TYPE_CHECKING:
@@ -103,10 +103,7 @@ class Binding:
 
     def run(self) -> None:
         """Run the model on the bound values."""
-        try:
-            self._model.session.run_with_iobinding(self._binding)
-        except run_errors() as error:
-            raise_explained(error)
+        explained_run(self._model.session.run_with_iobinding, self._binding)
 
     def values(self, names: Collection[str]) -> list[ort.OrtValue]:
         """The values of some outputs after a run."""

@@ -18,6 +18,7 @@ __all__ = ["block_quantizer", "installed_version", "onnxruntime", "quantization"
 _BUILDS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "onnxruntime-qnn")
 
 
+@functools.cache
 def onnxruntime() -> ModuleType:
     """The `onnxruntime` module.
 

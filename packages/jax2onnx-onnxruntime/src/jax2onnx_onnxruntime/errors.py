@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import NoReturn
+from collections.abc import Callable, Iterator
+from typing import NoReturn, TypeVar
 
 from jax2onnx_graph.errors import RuntimeInputError, TargetError
 
 from jax2onnx_onnxruntime._compat import refusals
 
-__all__ = ["explained", "explained_run", "raise_explained", "run_errors"]
+__all__ = ["explained", "explained_run"]
+
+T = TypeVar("T")
 
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 #: The messages of the kernels of convolutions and poolings for images of which a spatial axis, or that of the result, has no elements.
@@ -20,12 +22,12 @@ _NO_ELEMENTS = re.compile(r"Invalid input shape: \{|Only N can be zero|Computed 
 _NOTHING_TO_READ = re.compile(r"within the inclusive range \[0,-1\]|must be 1 instead of 0")
 
 
-def run_errors() -> tuple[type[Exception], ...]:
+def _run_errors() -> tuple[type[Exception], ...]:
     """The errors of runs: ONNX Runtime's own classes, and others in a branch or a loop."""
     return (*refusals(), RuntimeError)
 
 
-def raise_explained(error: Exception) -> NoReturn:
+def _raise_explained(error: Exception) -> NoReturn:
     """Raise RuntimeInputError where a kernel refused an axis without elements, else the error."""
     *_, node = [None, *_NODE.finditer(str(error))]
     if node is not None and _NOTHING_TO_READ.search(str(error)) is not None:
@@ -41,13 +43,16 @@ def raise_explained(error: Exception) -> NoReturn:
     ) from error
 
 
-@contextlib.contextmanager
-def explained_run() -> Iterator[None]:
-    """Explain the errors of runs in the block, see `raise_explained`."""
+def explained_run(run: Callable[..., T], *args: object) -> T:
+    """Call what runs a model.
+
+    Raises:
+      RuntimeInputError: a kernel refused an axis without elements.
+    """
     try:
-        yield
-    except run_errors() as error:
-        raise_explained(error)
+        return run(*args)
+    except _run_errors() as error:
+        _raise_explained(error)
 
 
 @contextlib.contextmanager

@@ -108,20 +108,18 @@ class OrtModel:
         """
         arrays = self._checked(inputs)
         if self._plain:
-            with explained_run():
-                outputs: list[np.ndarray] = self.session.run(self.outputs, arrays)
+            outputs: list[np.ndarray] = explained_run(self.session.run, self.outputs, arrays)
             return outputs
         # The OrtValues do not own the memory: `held` does, until the run is over.
         held = {name: packed(array) for name, array in arrays.items()}
         values = {name: to_ort(array) for name, array in held.items()}
-        with explained_run():
-            results = self.session.run_with_ort_values(self.outputs, values)
+        results = explained_run(self.session.run_with_ort_values, self.outputs, values)
         return [from_ort(value) for value in results]
 
     def _checked(self, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
         types = self._types
-        missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
-        if missing or unknown:
+        if inputs.keys() != types.keys() and not self._inputs.keys() <= inputs.keys() <= types.keys():
+            missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
             what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
             raise ValueError(f"The model has the inputs {', '.join(self._inputs) or '(none)'}; {'; '.join(what)}.")
         arrays = {name: np.asarray(inputs[name]) for name in types if name in inputs}

@@ -62,7 +62,9 @@ class RuntimeOptions:
 
     def given(self) -> list[str]:
         """The names of the options that a runtime has to follow."""
-        return [name for name, value in vars(self).items() if name not in ("arena", "flush_denormals") and value is not None]
+        return [
+            name for name, value in vars(self).items() if name not in ("arena", "flush_denormals") and value is not None
+        ]
 
 
 class StatefulModel(Protocol):

@@ -15,18 +15,24 @@ from jax2onnx_core.jax_types import KeyPath, KeyPathEntry, PyTree, PyTreeDef
 __all__ = ["is_too_deep", "path_name", "structure_difference"]
 
 _DEEPEST = 100
+_CONTAINERS = (dict, list, tuple)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
 
 
-def is_too_deep(tree: PyTree, levels: int = _DEEPEST) -> bool:
-    """Whether lists, tuples and dicts are nested more than 100 deep, as those are that contain themselves.
+def is_too_deep(*trees: PyTree) -> bool:
+    """Whether lists, tuples and dicts among some values are nested more than 100 deep, as those are that contain themselves.
 
     JAX must not see such a thing: it stays at Python's recursion limit afterwards.
     """
-    children = dict.values(tree) if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    inner = [child for child in children if isinstance(child, (dict, list, tuple))]
-    return levels < 0 or any(is_too_deep(child, levels - 1) for child in inner)
+    found = [tree for tree in trees if isinstance(tree, _CONTAINERS)]
+    for _ in range(_DEEPEST):
+        if not found:
+            return False
+        nodes = {id(node): node for node in found}.values()  # one that is in many places is looked at once
+        inner = [dict.values(node) if isinstance(node, dict) else node for node in nodes]
+        found = [child for children in inner for child in children if isinstance(child, _CONTAINERS)]
+    return True
 
 
 def path_name(path: Sequence[KeyPathEntry]) -> str:

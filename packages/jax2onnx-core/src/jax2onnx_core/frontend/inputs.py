@@ -121,7 +121,7 @@ def parse_inputs(
             f"inputs must be a list with one entry per positional argument, not {specs!r}. "
             "For one input of shape (B, 4) write [('B', 4)]."
         )
-    if is_too_deep([*specs, *kwargs.values()]):
+    if is_too_deep(*specs, *kwargs.values()):
         raise InputError("The inputs are nested more than 100 deep, or one of them contains itself.")
     read = (tuple(read_spec(s, f"inputs[{i}]") for i, s in enumerate(specs)),
             {k: read_spec(s, f"kwargs[{k!r}]") for k, s in {**kwargs, **(states or {})}.items()})  # fmt: skip

@@ -39,11 +39,10 @@ class TreeForm:
 
     def leaves(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> dict[int, PyTree]:
         """The arguments at the leaves, by number. Raises RuntimeInputError for another pytree."""
-        given = tuple(args), dict(kwargs)
-        if is_too_deep(given):
+        if is_too_deep(*args, *kwargs.values()):
             raise RuntimeInputError("The arguments are nested more than 100 deep, or one of them contains itself.")
         try:
-            leaves, tree = jax.tree_util.tree_flatten(given)
+            leaves, tree = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
         except ValueError as error:
             raise RuntimeInputError(
                 f"The arguments have a dict whose keys cannot be sorted, so that JAX has no order of them: {error}"
