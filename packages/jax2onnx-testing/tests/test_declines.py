@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import pytest
-from jax2onnx_core import Case, Context, Registry, Rules, Value, hookimpl
-from jax2onnx_testing._declines import check_declining
+from jax2onnx_core import Case, Context, Registry, Rules, Value, hookimpl, to_onnx
+from jax2onnx_testing._declines import DecliningRules, check_declining
 from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError
 from jax2onnx_testing.variants import Variant
@@ -51,3 +51,18 @@ def test_declining_is_checked(operators: Sequence[str], factor: float, error: st
     variant = Variant(CollectedCase("jax2onnx-demo", "demo.layers", case), "f32", symbolic=False)
     with contextlib.nullcontext() if error is None else pytest.raises(CheckFailedError, match=error):
         check_declining(variant)
+
+
+def test_bodies_in_bodies_are_lowered_in_vain_once_for_each_depth() -> None:
+    calls: list[str] = []
+
+    class Noted(_Tanh):
+        def _rule(self, ctx: Context, x: Value, **_: object) -> Value:
+            calls.append("tanh")
+            return ctx.op.Tanh(x)
+
+    def nested(x: jax.Array) -> jax.Array:
+        return jax.lax.map(lambda row: jax.lax.map(jnp.tanh, row), x)
+
+    to_onnx(nested, [(2, 3, 4)], plugins=[Noted([], 1.0), DecliningRules()])
+    assert len(calls) == 4

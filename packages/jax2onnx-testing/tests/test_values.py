@@ -74,7 +74,7 @@ def test_floats_of_any_magnitude():
     [
         (np.int32, "finite", -5, 5), (np.int32, "rare", -5, 5), (np.int64, "positive", 1, 5), (np.int32, "unit", 0, 1),
         (np.int32, "wide", -99, 99), (np.uint8, "finite", 0, 5), (ml_dtypes.int4, "wide", -8, 6), (ml_dtypes.uint2, "positive", 1, 2),
-        (np.bool_, "finite", 0, 1),
+        (np.bool_, "finite", 0, 1), (np.uint64, "finite", 0, 5), (np.int8, "positive", 1, 5),
     ],
 )  # fmt: skip
 def test_integers_are_between_bounds(dtype, values, low, high):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from jax2onnx_testing.collection import BrokenPlugin, CollectedCase
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 from jax2onnx_testing.matcher import GraphMismatchError
 from jax2onnx_testing.suite import run_test
-from jax2onnx_testing.values import random_array
 from jax2onnx_testing.variants import PRECISIONS, Variant, build, fill_in, quick_variants_of, variants_of
 
 
@@ -229,25 +227,3 @@ def test_wrong_values_fail():
 def test_wrong_types_and_shapes_fail(got, message):
     with pytest.raises(CheckFailedError, match=message):
         assert_close(got, np.zeros(2, np.float32), "Output 'y'")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "uint64", "bool", "complex64", "int4"])
-@pytest.mark.parametrize("values", ["special", "finite", "positive", "unit"])
-def test_random_inputs_have_the_dtype_and_shape_asked_for(dtype, values):
-    array = random_array(np.random.default_rng(0), jnp.dtype(dtype), (4, 6), values)
-    assert array.dtype == jnp.dtype(dtype)
-    assert array.shape == (4, 6)
-
-
-def test_special_inputs_hold_what_breaks_implementations():
-    array = random_array(np.random.default_rng(0), np.dtype(np.float32), (50,), "special")
-    assert np.isnan(array).any()
-    assert np.isinf(array).any()
-    assert (np.signbit(array) & (array == 0)).any()
-
-
-def test_random_keys_are_typed_keys():
-    dtype = jax.random.key(0).dtype
-    keys = random_array(np.random.default_rng(0), dtype, (3,), "finite")
-    assert keys.dtype == dtype
-    assert keys.shape == (3,)

@@ -534,6 +534,7 @@ def test_metrics_that_are_no_number_have_no_mean():
     [
         (lambda given: {"x": given["x"]}, "A step takes x, labels, but there are arrays for x"),
         (lambda given: {**given, "x": given["x"][:5]}, "different numbers of rows: x has 5, labels has 40"),
+        (lambda given: {**given, "x": np.float32(1)}, "different numbers of rows: x has 0, labels has 40"),
         (lambda given: {name: array[:3] for name, array in given.items()}, "There are 3 examples, fewer than a batch of 16"),
     ],
 )  # fmt: skip

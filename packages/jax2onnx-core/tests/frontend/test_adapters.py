@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -235,6 +236,41 @@ def test_models_in_containers_and_objects_are_copied_and_named_after_their_place
     assert (int(one.count), int(other.count)) == (0, 0)
     assert holds.counters["first"] is one
     assert holds.itself is holds
+
+
+def test_models_that_are_bound_by_keywords_are_copied():
+    counter = Counter(jnp.zeros(()))
+    bound = functools.partial(lambda x, scale, held: scale * held(x), scale=2.0, held=counter)
+    adapted = adapt_callable(bound, [FOREIGN])
+    assert [*adapted.names.values()] == ["count"]
+    assert adapted.fresh({}, {})(jnp.ones(2)).tolist() == [4, 4]
+    assert int(counter.count) == 0
+
+
+class Copying(Counter):
+    """A model whose calls change a copy of its state."""
+
+    def __call__(self, x):
+        return Counter(self.count)(x)
+
+
+@pytest.mark.parametrize(("kind", "is_warned_of"), [(Counter, False), (Copying, True)])
+def test_states_that_no_call_changes_are_warned_of(kind, is_warned_of):
+    class Counters:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.adapter(f"{__name__}:Counter", adapt)
+
+    def adapt(counter):
+        made = adapt_counter(counter)
+        states = dataclasses.replace(made.states("count"), fresh=lambda v: kind(v["count"]))
+        return dataclasses.replace(made, states=lambda wanted: states)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        to_onnx(kind(jnp.zeros(())), [("B",)], states="count", plugins=[Counters()])
+    messages = [str(one.message) for one in caught]
+    assert any("A call returns these states as they were: count." in text for text in messages) == is_warned_of
 
 
 def test_states_of_a_model_in_a_container_are_called_after_its_place():

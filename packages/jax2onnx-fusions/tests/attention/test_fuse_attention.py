@@ -252,6 +252,7 @@ SELECTED, INVERTED, MULTIPLIED = (
     "n = Not(f) p = Where(n, o0, w)",
     "c = Cast<to = 1>(f) p = Mul(c, w)",
 )
+VIEWED = "d = Cast<to = 1>(g) c = Unsqueeze(d, heads) p = Mul(w, c)"
 
 
 def _masked_twice(masking: str, number: str = "-1000000000.0", bias: str = "") -> str:
@@ -265,10 +266,10 @@ def _masked_twice(masking: str, number: str = "-1000000000.0", bias: str = "") -
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # the softmax of rows of minus infinity
 @pytest.mark.parametrize("number", ["-1000000000.0", "-inf", "-3.4e38"])
-@pytest.mark.parametrize("masking", [SELECTED, INVERTED, MULTIPLIED])
+@pytest.mark.parametrize("masking", [SELECTED, INVERTED, MULTIPLIED, VIEWED])
 def test_attention_whose_mask_is_applied_again_behind_the_softmax(fused, declined, masking, number):
     """The query with the least sum sees no key, and gets 0."""
-    if masking == MULTIPLIED and number == "-inf":
+    if masking in (MULTIPLIED, VIEWED) and number == "-inf":
         reasons = declined(FuseAttention(), _masked_twice(masking, number), *HEADS)
         assert reasons == ["the probabilities of a row without a key that is seen are NaN, times 0"]
         return

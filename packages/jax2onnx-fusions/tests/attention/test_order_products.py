@@ -54,6 +54,14 @@ def test_keys_that_are_broadcast_to_the_query_heads(fused, everywhere):
     assert operators[-1] == "MatMul"
 
 
+def test_keys_that_are_repeated_along_a_batch_are_not_where_they_are_broadcast(fused, everywhere):
+    body = """wide = Constant<value = int64[3] {6, 1, 1}>() e = Expand(k, wide) l = MatMul(e, q)
+        y = Transpose<perm = [0,2,1]>(l)"""
+    operators = fused(everywhere, body, "float[1,9,2] k, float[6,2,8] q", "float[6,8,9] y")
+    assert "Expand" not in operators
+    assert operators[-1] == "MatMul"
+
+
 def test_keys_that_are_repeated_for_the_query_heads_of_each_stay_repeated(fused, everywhere):
     """[K, 1, S, H] as [K · G, S, H], which no broadcasting does."""
     body = """one = Constant<value = int64[1] {1}>() wide = Constant<value = int64[4] {1, 3, 1, 1}>() u = Unsqueeze(k, one)

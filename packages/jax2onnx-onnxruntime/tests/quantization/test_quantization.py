@@ -188,6 +188,7 @@ def test_an_lstm_beside_a_branch_of_its_steps_is_in_integers_once(direction, cou
         ("h = MatMul(x, w) a = Abs(h) s = ReduceSum(a) y = Div(h, s)", "ReduceSum", None),
         ("h = MatMul(x, w) y = Add(h, e)", "Add", 1e-12),
         ("h = MatMul(x, w) y = Max(h, e)", "Max", -3e38),
+        ("h = MatMul(x, w) s = Softmax(h) t = Transpose(s) y = Transpose(t)", "Transpose", None),
         ("h = MatMul(x, w) k = Shape<start = 0, end = 1>(x) p = Squeeze(k) f = Cast<to = 1>(p) c = Cos(f) y = Mul(h, c)",
          "Cos", None),
     ],
@@ -207,9 +208,22 @@ def test_outputs_that_are_cast_keep_the_labels_of_fixed_dimensions():
     assert quantised.graph.outputs[0].metadata_props["jax2onnx.dims"] == "B, 16"
 
 
-def test_what_is_no_trouble_is_computed_in_half_precision():
-    quantised = quantize(model("h = MatMul(x, w) y = Relu(h)", w=normal(32, 16)), Quantization("float16"))
-    assert computed_in(quantised, "Relu") == ir.DataType.FLOAT16
+@pytest.mark.parametrize(
+    ("body", "op_type", "number"),
+    [
+        ("h = MatMul(x, w) y = Relu(h)", "Relu", None),
+        ("h = MatMul(x, w) y = Transpose(h)", "Transpose", None),
+        ("t = Transpose(x) u = Transpose(t) y = MatMul(u, w)", "MatMul", None),
+        ("h = MatMul(x, w) y = Add(h, e)", "Add", 1e-3),
+        ("h = MatMul(x, w) y = Max(h, e)", "Max", -6e4),
+        ("h = MatMul(x, w) s = Softmax(h) y = Mul(h, s)", "Mul", None),
+    ],
+)
+def test_what_is_no_trouble_is_computed_in_half_precision(body, op_type, number):
+    y = "float[16,N] y" if body.endswith("Transpose(h)") else "float[N,16] y"
+    numbers = {} if number is None else {"e": number}
+    quantised = quantize(model(body, y=y, w=normal(32, 16), **numbers), Quantization("float16"))
+    assert computed_in(quantised, op_type) == ir.DataType.FLOAT16
 
 
 @pytest.mark.parametrize("mode", ["float16", "bfloat16", "int8", "dynamic_int8"])
