@@ -15,10 +15,10 @@ from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 
-__all__ = ["explain_failures", "explain_refusals", "explanation", "loaded", "runtime_of", "tested_target"]
+__all__ = ["explain_failures", "explain_refusals", "explanation", "loaded", "runtime_of", "target_of_tests"]
 
 
-def tested_target(given: str | None) -> str | None:
+def target_of_tests(given: str | None) -> str | None:
     """The target that tests are for: the given one, or that of an older version of the default runtime where this is installed.
 
     None is the default target in its newest version, the one for which cases say what graphs they expect.
