@@ -149,3 +149,7 @@ def test_a_runtime_that_is_missing_is_named():
 def test_a_runtime_that_tells_no_times_says_so():
     with pytest.raises(TargetError, match="does not tell how long"):
         program().profile({"x": X})
+
+
+def test_a_program_that_never_ran_has_no_measurements():
+    assert (program().times, program().verified, program().bits) == ({}, [], None)
