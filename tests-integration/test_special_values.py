@@ -109,7 +109,9 @@ DIFFERENCES = {
     "layer norms by the mean of squares": (
         by_the_mean_of_squares, [numbers([[3e19, 2.9e19, 3e19, 3.1e19]])], [[NAN] * 4], None,
     ),
-    "associative_scan": (last_state, [np.full(256, 0.5, np.float32), numbers([INF] + [1] * 255)], NAN, INF),
+    "associative_scan": (
+        last_state, [np.full((256, 1024), 0.5, np.float32), numbers([[INF]] + [[1]] * 255).repeat(1024, 1)], NAN, INF,
+    ),
     "jax.image.resize": (
         lambda x: jax.image.resize(x, (1, 8, 8, 1), "linear")[0, 0, 0, 0], [numbers([[1] * 4] * 3 + [[INF] * 4])[None, ..., None]], NAN, 1,
     ),

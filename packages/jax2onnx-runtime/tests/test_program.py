@@ -1,5 +1,6 @@
 """A program of any ONNX model, which is run, verified, changed and sent without JAX."""
 
+import os
 import pickle
 
 import numpy as np
@@ -7,6 +8,8 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError, VerificationError
 from jax2onnx_graph.metadata import ModelMetadata, StatePair, write_states
+from jax2onnx_graph.saving.reading import read_model
+from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_graph.targets import standard_target
 from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import MissingRuntime, Runtime, reference_runtime
@@ -153,3 +156,14 @@ def test_a_runtime_that_tells_no_times_says_so():
 
 def test_a_program_that_never_ran_has_no_measurements():
     assert (program().times, program().verified, program().bits) == ({}, [], None)
+
+
+def test_a_program_is_what_was_in_its_file_when_it_was_read(tmp_path):
+    path = tmp_path / "m.onnx"
+    save_model(ir.from_onnx_text(MODEL), path)
+    program = program_of(read_model(path), reference_runtime, file=path)
+    assert program.source == path
+    model = program.model
+    save_model(ir.from_onnx_text(MODEL.replace("Relu", "Neg")), path)
+    os.utime(path, ns=(0, 0))
+    assert program.source is model

@@ -30,8 +30,8 @@ from jax2onnx_core._compat_dims import (
 __all__ = ["Undecided", "size_comparisons", "undecided_equalities"]
 
 
-# JAX's functions whose result is wrong where a size is the one that they ask for and take for another.
-_ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d")
+# Functions, of JAX or in place of these, whose result is wrong where a size is the one that they ask for and take for another.
+_ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d", "_single_axes")
 
 # JAX's rules that want an axis to have as many elements as are taken from it.
 _TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")

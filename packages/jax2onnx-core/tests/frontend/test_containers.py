@@ -93,3 +93,26 @@ def test_results_in_containers_that_ask_what_is_an_array_are_all_there():
     np.testing.assert_array_equal(plus_one, np.full((2, 3), 2))
     assert kept.size == 7
     np.testing.assert_array_equal(kept.total, 6)
+
+
+class _Loading:
+    """A proxy that puts what it stands for beside itself when it is asked for its class."""
+
+    def __init__(self, place: dict[str, object]) -> None:
+        self._place = place
+
+    @property
+    def __class__(self):
+        self._place[f"loaded {len(self._place)}"] = 0
+        return float
+
+
+@pytest.mark.parametrize("kind", [dict, type("Holder", (), {})])
+def test_a_container_that_grows_while_it_is_searched_is_searched(kind):
+    held = kind()
+    place = held if isinstance(held, dict) else vars(held)
+    place["scale"] = 2.0
+    place["proxy"] = _Loading(place)
+    scale = (lambda: held["scale"]) if isinstance(held, dict) else (lambda: held.scale)
+    program = to_onnx(lambda x: scale() * x, [(3,)])
+    np.testing.assert_array_equal(program(np.ones(3, np.float32)), [2, 2, 2])

@@ -55,6 +55,9 @@ def test_the_normal_form_has_the_same_values(dim, height, width):
         ("H - mod(H, 4)", "4*floordiv(H, 4)"),
         ("max(W, 4)", "W + 4 - min(4, W)"),
         ("min(H, 4)", "min(H - 4, 0) + 4"),
+        ("floordiv(H + 1, 2) + floordiv(H, 2)", "H"),
+        ("floordiv(H - 1, 2) + floordiv(H - 2, 2) + 2", "H"),
+        ("floordiv(H + W + 2, 3) + floordiv(H + W + 1, 3) + floordiv(H + W, 3)", "H + W"),
         ("floordiv(W, 2)*floordiv(W, 2)", "floordiv(W + 2, 2)*floordiv(W, 2) - floordiv(W, 2)"),
     ],
 )
@@ -69,6 +72,9 @@ def test_equal_dimensions(one, other):
         ("2*floordiv(H, 2)", "H"),
         ("floordiv(H, 2)", "3"),
         ("floordiv(H, -2)", "-floordiv(H, 2)"),
+        ("floordiv(H + 2, 2) + floordiv(H, 2)", "H"),
+        ("floordiv(H + 2, 3) + floordiv(H, 3)", "H"),
+        ("floordiv(H + 1, 2) + floordiv(W, 2)", "H"),
         ("floordiv(H, 2)", "floordiv(H + 2, 2)"),
         ("floordiv(H + 2, 2)", "floordiv(H, 2)"),
         ("floordiv(floordiv(H, 2) + H, 3)", "floordiv(3*H, 6)"),
@@ -136,3 +142,16 @@ def test_sizes_that_agree_for_multiples_only():
     with pytest.raises((ConversionError, TypeError)) as raised:
         to_onnx(doubled, [(1, "H", "W", 2)], constraints=["mod(H, 4) == 0"])
     assert "W" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.concatenate([x[1::2], x[::2]]) * x,
+        lambda x: jnp.concatenate([x[1:], x[:1]])[::2] @ x[::2],
+        lambda x: jax.scipy.fft.dct(x),
+    ],
+    ids=["parts", "slices", "dct"],
+)
+def test_parts_of_an_array_of_any_size_are_the_whole_of_it(fn):
+    to_onnx(fn, [("N",)]).verify()

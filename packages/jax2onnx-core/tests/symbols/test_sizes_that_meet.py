@@ -292,6 +292,23 @@ def test_a_list_that_is_repeated_by_an_array_is_no_question_about_sizes():
         to_onnx(lambda x: jnp.stack([x] * x[0]), [("T",)])
 
 
+class _ViolationError(Exception):
+    """What a library raises that checks annotations as the program runs."""
+
+
+def test_an_annotation_that_no_symbol_fulfils_is_named():
+    def fn(x):
+        if not isinstance(x.shape[0], int):
+            raise _ViolationError(
+                f'parameter n="T" violates int, as <protocol "jax.{type(x.shape[0]).__name__}"> "T" is none.'
+            )
+
+    with pytest.raises(
+        errors.UndecidedDimensionError, match=r"int, as a symbolic dimension \"T\" .*specialize={'T': …}"
+    ):
+        to_onnx(fn, [("T",)])
+
+
 def test_an_error_that_python_raises_from_one_about_a_symbol_is_one():
     def fn(x):
         try:

@@ -17,7 +17,7 @@ LIMITATIONS = (
                ("float16", "bfloat16", "float32", "float64"), values=("NaN",)),
     Limitation("signs of zeros", "max, min, clip, relu, and reductions and poolings by them may give 0.0 or -0.0 where both are among "
                "the operands, or where a zero is the bound: a runtime's Relu(-0.0) is -0.0, and an Add behind each would take as long as "
-               "the Relu itself. A sum of nothing but -0.0 may be 0.0, a cumulative one may begin with -0.0, sign(-0.0) is 0.0. It shows in "
+               "the Relu itself. A sum of nothing but -0.0 may be 0.0, prefixes may keep -0.0, sign(-0.0) is 0.0. It shows in "
                "reciprocals, sign bits and angles only.", values=("signs of zeros",)),
     Limitation("subnormal numbers", "XLA on CPU takes them for zero in arithmetic and comparisons, as operands and as results; a model "
                "computes with them. To flush them would take two more operators around each.", values=("subnormal numbers",)),
@@ -30,9 +30,9 @@ LIMITATIONS = (
                "fused multiply-add does not round a product, and the order of the terms is the kernel's. Of a product of many numbers too: "
                "infinity times factors whose own product is 0 is infinite or NaN by the order, which in cumprod and windows is not JAX's.",
                values=("large numbers",)),
-    Limitation("associative_scan", "Of more than 255 elements, or of a symbolic length, elements are combined in another order than in JAX: "
-               "factors whose product underflows may meet before they meet an infinity, which is NaN then where JAX has an infinity, or the "
-               "other way.", values=("infinities",)),
+    Limitation("associative_scan", "Of more than 64 elements and 131,072 numbers, or of a symbolic length, elements are combined in "
+               "another order than in JAX: factors whose product underflows may meet before they meet an infinity, which is NaN then where JAX "
+               "has an infinity, or the other way.", values=("infinities",)),
     Limitation("jax.image.resize", "JAX multiplies the pixels that it does not use by zero, so that one NaN or infinity makes NaN of all "
                "results of an image; Resize gives NaN and infinities where such a pixel has a weight.", values=("NaN", "infinities")),
     Limitation("scatter with mode promise_in_bounds", "An index that breaks the promise may be an error of ONNX's operator "

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from jax2onnx_core import OnnxProgram, to_onnx
 
-LENGTHS = (1, 2, 17, 128, 129, 4096)
+LENGTHS = (1, 2, 17, 64, 65, 4096)
 
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
@@ -123,16 +123,29 @@ def test_sums_of_booleans() -> None:
 
 
 def test_few_elements_are_not_computed_in_blocks() -> None:
-    program = to_onnx(recurrence, [("T", 3)], constraints=["T <= 100"])
+    program = to_onnx(recurrence, [("T", 3)], constraints=["T <= 60"])
     assert [node.op_type for node in program.model.graph if node.attributes.get("body")] == ["Loop"]
-    np.testing.assert_allclose(program(numbers(100)), jax.jit(recurrence)(numbers(100)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(program(numbers(60)), jax.jit(recurrence)(numbers(60)), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [256, 700])
-def test_the_number_of_operators_does_not_grow_with_a_known_length(length: int) -> None:
+@pytest.mark.parametrize("fn", FUNCTIONS)
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 6, 7, 12, 100])
+def test_a_known_length_gives_the_prefixes_of_jax(fn: Callable[[jax.Array], jax.Array], length: int) -> None:
+    x = numbers(length)
+    np.testing.assert_allclose(to_onnx(fn, [(length, 3)])(x), jax.jit(fn)(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [100, 700, 50_000])
+def test_operators_grow_with_the_logarithm_of_a_known_length(length: int) -> None:
     program = to_onnx(recurrence, [(length, 3)])
-    assert len(program.model.graph) < 150
+    assert len(program.model.graph) < 18 * np.log2(length)
     np.testing.assert_allclose(program(numbers(length)), jax.jit(recurrence)(numbers(length)), rtol=1e-4, atol=1e-5)
+
+
+def test_halves_of_prefixes_are_interleaved_without_a_sum() -> None:
+    """As JAX writes it, each is padded with zeros, and both are added."""
+    program = to_onnx(last, [(48, 3)])
+    assert not {"Pad", "Add"} & {node.op_type for node in program.model.graph}
 
 
 def test_the_derivative_along_many_elements_is_that_of_jax() -> None:

@@ -17,6 +17,7 @@ from jax2onnx_graph.errors import OptionError, RuntimeInputError, WeightsError
 from jax2onnx_graph.metadata import ModelMetadata
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.options import check_count, check_flag, check_list, check_mapping, check_tolerance
+from jax2onnx_graph.saving.reading import FileVersion, are_data_files_unchanged
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_graph.weights.absent import WeightType
@@ -112,7 +113,7 @@ class Program:
       target: what the model is made for.
       steps: the changes that made the model of the one that was lowered, in order.
       measurements: what `verify`, `accuracy` and `profile` found.
-      file: the file that the model was read from, which the runtime loads.
+      stored: the file that the model was read from, which the runtime loads as long as it does not change.
       pickled_reporter: the pickled `Reporter`, which needs jax2onnx-report; empty where nothing is known of the export.
     """
 
@@ -123,7 +124,7 @@ class Program:
     _: dataclasses.KW_ONLY
     steps: tuple[Step, ...] = ()
     measurements: Measurements = dataclasses.field(default_factory=Measurements)
-    file: Path | None = None
+    stored: FileVersion | None = None
     pickled_reporter: bytes = b""
 
     # -- copies and pickles --------------------------------------------------------------------
@@ -138,7 +139,7 @@ class Program:
         model = step.apply(self.model, self.runtime, self.target) if model is None else model
         return dataclasses.replace(
             self, model=model, interface=self.interface.with_element_types(model), steps=(*self.steps, step),
-            measurements=Measurements(), file=None,
+            measurements=Measurements(), stored=None,
         )  # fmt: skip
 
     def with_steps(self, steps: Sequence[Step]) -> Self:
@@ -169,7 +170,7 @@ class Program:
         self.check_complete("sent to another process")
         return Program(
             self.model, self.interface.portable(), self.runtime, self.target, steps=tuple(step.sent() for step in self.steps),
-            measurements=dataclasses.replace(self.measurements), file=self.file, pickled_reporter=self._pickled_reporter(),
+            measurements=dataclasses.replace(self.measurements), stored=self.stored, pickled_reporter=self._pickled_reporter(),
         )  # fmt: skip
 
     def check_complete(self, done: str) -> None:
@@ -497,6 +498,13 @@ class Program:
         return self.measurements.times
 
     # -- running -------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the model was read from; None where there is none, or it or its data have changed since."""
+        if self.stored is None or not self.stored.is_unchanged() or not are_data_files_unchanged(self.model):
+            return None
+        return self.stored.path
 
     @property
     def source(self) -> ir.Model | Path:
@@ -847,7 +855,7 @@ def program_of(
       target: what it is made for.
       file: the file that it was read from, which the runtime then loads itself.
     """
-    return Program(model, named_interface(model), runtime, target, file=file)
+    return Program(model, named_interface(model), runtime, target, stored=FileVersion(file) if file else None)
 
 
 def unpickled(

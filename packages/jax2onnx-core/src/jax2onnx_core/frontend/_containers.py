@@ -52,9 +52,9 @@ class Containers:
 
 
 def _items(container: _Container | tuple[object, ...]) -> Iterable[tuple[Any, object]]:
-    """The places of a container with what they hold, whatever its class makes of iteration."""
+    """The places of a container with what they hold now, whatever its class makes of iteration."""
     if isinstance(container, dict):
-        return dict.items(container)
+        return [*dict.items(container)]
     return enumerate(list.__iter__(container) if isinstance(container, list) else tuple.__iter__(container))
 
 

@@ -241,7 +241,7 @@ class ModelSearch:
         """A copy of an object of the user around fresh copies of the models that its attributes hold."""
         attributes = vars(value)
         self.containers.add(attributes, name)
-        makers = {k: self._part(v, f"{name}.{k}" if name else k) for k, v in attributes.items()}
+        makers = {k: self._part(v, f"{name}.{k}" if name else k) for k, v in [*attributes.items()]}
         if not any(makers.values()):
             return None
 

@@ -30,7 +30,8 @@ def is_too_deep(*trees: PyTree) -> bool:
         if not found:
             return False
         nodes = {id(node): node for node in found}.values()  # one that is in many places is looked at once
-        inner = [dict.values(node) if isinstance(node, dict) else node for node in nodes]
+        # Copied: a proxy whose class is asked for may load what it stands for, into the very dict.
+        inner = [[*dict.values(node)] if isinstance(node, dict) else node for node in nodes]
         found = [child for children in inner for child in children if isinstance(child, _CONTAINERS)]
     return True
 

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import jax
 from jax2onnx_graph.build.names import Names
 
-from jax2onnx_core import _compat, _compat_comparisons, _compat_dims
+from jax2onnx_core import _compat, _compat_comparisons
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._advice import advise
@@ -114,9 +114,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     with window as declined, _compat.without_experiments(), equalities as unknown:
         try:
             jaxpr, (_, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
-        except (
-            _compat_dims.inconclusive_dimension_error, TypeError, ValueError, AttributeError, NotImplementedError,
-        ) as error:  # fmt: skip
+        except Exception as error:  # of whatever type where annotations are checked
             cause = about_a_symbol(error)
             if cause is not None:
                 raise undecided(cause, inputs.symbols, place_of(error, adapted.place)) from error

@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 import jax
 from jax2onnx_graph.optional_forms import are_failures_raised
 
+from jax2onnx_core._compat_dims import inconclusive_dimension_error
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.claims import Claim, JaxFunctions, claim_of
 from jax2onnx_core.frontend.python_functions import copied, dispatching_code, function_behind, may_dispatch
@@ -261,10 +262,10 @@ class _Patch:
         return (None if change is not None else call), change
 
     def _recovered(self, spec: CompositeSpec, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> PyTree:
-        """The result of the function, or where it raises TypeError that of the composite's function."""
+        """The result of the function, or that of the composite's function where it raises TypeError or asks for the number of a dimension."""
         try:
             return self.original(*args, **kwargs)
-        except TypeError:
+        except (TypeError, inconclusive_dimension_error):
             call = self._claimed(spec, args, kwargs)
             if not isinstance(call, Replacement):
                 raise

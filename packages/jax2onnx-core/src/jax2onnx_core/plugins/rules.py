@@ -285,7 +285,8 @@ class Composites:
             from `ctx.avals_in` and works with a leading batch axis on all (True; "broadcast": of size 1 on those not
             mapped), or on those with these indices while the others are not mapped: `(0,)` for `Call(x, weight)`.
           is_required: the function takes calls that JAX itself cannot trace, so that an error in it is that of the user's call.
-          recovers: the function is asked only where the claimed function raised TypeError; where it has no answer, that is raised.
+          recovers: the function is asked only where the claimed function raised TypeError, or asked for the number of a symbolic dimension;
+            where it has no answer, that is raised.
         """
 
         def register(fn: C) -> C:

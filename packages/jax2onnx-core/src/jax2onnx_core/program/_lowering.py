@@ -32,7 +32,7 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
 from jax2onnx_runtime.runtimes import find_runtime
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_comparisons
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction
 from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
@@ -48,6 +48,7 @@ from jax2onnx_core.program._assembly import assemble_model
 from jax2onnx_core.program._reference import ReferenceFunction
 from jax2onnx_core.program.interface import Interface, interface_of
 from jax2onnx_core.program.program import OnnxProgram
+from jax2onnx_core.symbols._quotients import are_equal
 
 if TYPE_CHECKING:
     from jax2onnx_core.lowering._lowered_equations import LoweredJaxpr
@@ -165,7 +166,10 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     traced, inputs, plugins = function.traced, function.inputs, options.plugins
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     _ = inputs.solution
-    with _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited(), _without_collections():
+    with (
+        _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited(), _without_collections(),
+        _compat_comparisons.undecided_equalities(are_equal),
+    ):  # fmt: skip
         engine = make(
             plugins.registry, options.target, options.lowered_opset, inputs.symbols,
             traced.weight_names, traced.snapshots, place=options.adapted.place, provenance=options.provenance, inline_functions=options.inline_functions, x64=options.x64,

@@ -18,7 +18,10 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (<=|>=|<|>) '(.+)' is inconclusive")
 _PADDING = re.compile(r"axis size \(= (.+)\) is larger than 1 and larger or equal than the padding length \(= (\d+)\)")
 # How Python, NumPy and JAX call a dimension that they want to be a number.
-_SUBJECT, _OBJECT = re.compile(r"^'_DimExpr' object"), re.compile(r"'?_DimExpr'?( object)?")
+_SUBJECT, _OBJECT = (
+    re.compile(r"^'_DimExpr' object"),
+    re.compile(r"""<\w+ "[\w.]*_DimExpr">|'?[\w.]*_DimExpr'?( object)?"""),
+)
 _WANTED = re.compile(
     "_DimExpr|^Symbolic dimension cannot|symbolic number of|[Ss]hape polymorphism|expected a sequence of integers .* got '"
 )

@@ -9,15 +9,19 @@ from jax2onnx_core.symbols.symbols import Symbols
 
 __all__ = ["are_equal", "normal_form"]
 
+_MOST_PARTS = 8
+
 
 def are_equal(one: Dim, other: Dim) -> bool:
     """Whether the rules of `normal_form` show that two dimensions are equal; JAX itself compares them as they are written.
 
+    The parts of an array that `x[::2]` and `x[1::2]` take are the whole of it: `floordiv(a, n) + floordiv(a + 1, n) + … + floordiv(a + n - 1, n)`
+    is `a`, for n up to 8 (Hermite's identity).
     Of a symbol H with the constraint `mod(H, n) == 0` they may use that it is n times a whole number.
     """
     if not any(map(_has_operation, (one, other))):
         return False
-    difference = normal_form(one - other)
+    difference = _without_last_parts(normal_form(one - other))
     if is_static(difference):
         return difference == 0
     divisors = _compat_dims.divisors(difference)
@@ -53,6 +57,30 @@ def normal_form(dim: Dim) -> Dim:
                 product = product * value
         total = total + product
     return total
+
+
+def _without_last_parts(dim: Dim) -> Dim:
+    """An equal expression of a normal form, with `floordiv(a + n - 1, n)` written as `a` less the other n - 1 parts of it."""
+    if is_static(dim):
+        return dim
+    total: Dim = 0
+    for coefficient, factors in _compat_dims.dim_expression(dim):
+        if len(factors) == 1 and factors[0][1] == 1:
+            total = total + coefficient * _last_part(factors[0][0], dim)
+        else:
+            total = total + _compat_dims.term(coefficient, factors, dim)
+    return total
+
+
+def _last_part(factor: Factor, like: Dim) -> Dim:
+    """A factor of a normal form, or what it is by the other parts of a whole."""
+    if isinstance(factor, str) or factor[0] != "floordiv":
+        return _factor(factor, like)
+    a, n = factor[1][0], _number(factor[1][1])
+    if n is None or not 1 < n <= _MOST_PARTS or is_static(a) or _compat_dims.dim_expression(a)[-1] != (n - 1, []):
+        return _factor(factor, like)
+    whole = a - (n - 1)
+    return whole - sum(_quotient(whole + k, n) for k in range(n - 1))
 
 
 def _has_operation(dim: Dim) -> bool:

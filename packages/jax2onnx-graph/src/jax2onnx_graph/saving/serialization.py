@@ -122,7 +122,11 @@ def model_pieces(
       data_file: the name of the data file beside it, empty for none.
       segments: initializer → its segment of the data file; all others are in the model file.
     """
-    inside = {name: tensor for name, tensor in large_tensors(model).items() if name not in segments}
+    inside = {
+        name: tensor
+        for name, tensor in large_tensors(model, 1).items()
+        if name not in segments and (tensor.nbytes >= LARGE or isinstance(tensor, ir.ExternalTensor))
+    }
     message = _with_references(model, data_file, {**dict.fromkeys(inside, (0, 0)), **segments})
     graph, nested = message.graph, onnx.GraphProto.INITIALIZER_FIELD_NUMBER
     initializers = [_field(nested, _tensor_pieces(t, inside.get(t.name))) for t in graph.initializer]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import IO, TypeVar
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.errors import SaveError
+from jax2onnx_graph.errors import ReadError, SaveError
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.saving._folder import Folder
 from jax2onnx_graph.saving.contents import Contents
@@ -271,7 +271,7 @@ def _folder(destination: Destination) -> Folder:
 def _explained(path: object) -> Iterator[None]:
     try:
         yield
-    except SaveError:
+    except (ReadError, SaveError):
         raise
     except OSError as error:
         raise SaveError(f"Cannot save to {path}: {error.strerror or error}. What was there is whole.") from error

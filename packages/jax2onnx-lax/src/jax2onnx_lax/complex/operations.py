@@ -1,4 +1,4 @@
-"""Sorting and scattering of complex arrays, which must see both components of an element.
+"""Sorting, scattering and angles of complex arrays, which must see both components of an element.
 
 Operations that act on each component are declared in `complex.arithmetic`; reductions, contractions and
 windows of complex arrays stand beside their real counterparts.
@@ -28,6 +28,14 @@ def sort(*operands: Complex | Array, dimension: int, is_stable: bool, num_keys: 
     ordered = iter(lax.sort(flat, dimension=dimension, is_stable=is_stable, num_keys=keys))
     return [Complex(next(ordered), next(ordered)) if len(p) == 2 else next(ordered) for p in parts]
 
+
+def _angle(y: Array, x: Array) -> Array:
+    """`-i log((x + iy) / sqrt(x² + y²))`, as XLA has it."""
+    w = lax.log((x + lax.complex(-lax.imag(y), lax.real(y))) / lax.sqrt(x * x + y * y))
+    return lax.complex(lax.imag(w), -lax.real(w))
+
+
+rules.complex("atan2", on_arrays(_angle))
 
 # Sums are componentwise; products and extrema are not.
 rules.complex("scatter-mul", "scatter-max", "scatter-min", on_arrays(apply_in_order))

@@ -34,6 +34,7 @@ cases = [
         ("sort",),
         expect=at_most(20, If=0),
     ),
+    Case("atan2", lambda x, y: lax.atan2(lax.complex(x, y), lax.complex(y, y + 2)), [(9, 4), (9, 4)], ("atan2",), expect=at_most(260)),
     _scattered("add", at_most(20, ScatterElements=2)),
     Case(
         "scatter_add_of_a_constant_component",

@@ -14,6 +14,7 @@ from jax2onnx_core.jaxprs import defines_sizes, is_literal, is_static, open_jaxp
 
 from jax2onnx_lax._called import CONTROL_FLOW, called_equations, is_batchable
 from jax2onnx_lax._equations import Env, dependents, evaluate, needed, read_by, value_of, variables
+from jax2onnx_lax.control_flow._carried import any_narrow
 from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 
 __all__ = ["Hoisted", "added", "adds_weighted_products", "elements", "hoist"]
@@ -58,8 +59,8 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
 
     One product of all rows takes a fraction of the time of a product per iteration, one operator on all rows a fraction of
     as many calls. Matrix products are taken out at any size; other equations where the rows are small and hardly larger than
-    what they are computed from. Loops, branches and effects stay, and the whole body does where JAX has no vmap of something in it, or
-    where it gives sizes of its arrays itself.
+    what they are computed from. Loops, branches and effects stay, and the whole body does where JAX has no vmap of something in it,
+    where it gives sizes of its arrays itself, or where it computes with integers that no Scan takes rows of.
 
     Args:
       jaxpr: the body.
@@ -67,7 +68,8 @@ def hoist(jaxpr: Jaxpr, num_consts: int, num_carry: int, operands: Sequence[Aval
       num_carry: the number of operands that are the carry; the slices of the inputs follow.
       operands: the avals of the scan's operands.
     """
-    if any(map(defines_sizes, open_jaxpr(jaxpr)[0].eqns)):
+    equations = open_jaxpr(jaxpr)[0].eqns
+    if any(map(defines_sizes, equations)) or any_narrow(v.aval for eqn in equations for v in eqn.outvars):
         return None
     split = _split(jaxpr, num_consts, num_carry)
     if not split.before and not split.after and not split.is_passed_through():

@@ -1,4 +1,4 @@
-"""`jax.lax.associative_scan` along an axis that is long, or of symbolic length, which JAX refuses, because its recursion needs the number."""
+"""`jax.lax.associative_scan` with fewer operators than JAX writes, and of symbolic length, which JAX refuses: its recursion needs the number."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import definitely_le, is_positive, is_static
 
 from jax2onnx_lax._compat import is_differentiated
+from jax2onnx_lax.recurrence._values import size_of
 
 __all__ = ["composites"]
 
@@ -23,8 +24,8 @@ composites = Composites()
 
 _Arrays: TypeAlias = list[jax.Array]
 
-#: Up to so many elements, doubling is faster than blocks, and so is the recursion that JAX writes for a number.
-_MOST_DOUBLED, _MOST_RECURSIVE = 128, 255
+#: Up to so many elements along the axis, and for a number in all, doubling and the recursion are faster than blocks.
+_MOST_DOUBLED, _MOST_RECURSIVE = 64, 2**17
 #: Elements of a block.
 _BLOCK = 16
 
@@ -39,10 +40,12 @@ _IN_CUMULATIVE = contextvars.ContextVar("_IN_CUMULATIVE", default=False)
 
 
 @composites.call("jax.lax:associative_scan", name="jax.lax.associative_scan")
-def long_associative_scan(
+def associative_scan(
     fn: Callable[[PyTree, PyTree], PyTree], elems: PyTree, reverse: bool = False, axis: int = 0
 ) -> Replacement | None:
-    """Sums, products and extrema of one array are those of `jax.lax`; anything else is computed by doubling, over blocks if it is long.
+    """Sums, products and extrema of one array are those of `jax.lax`; anything else takes JAX's recursion, or over many elements blocks.
+
+    A symbolic length is computed by doubling, over blocks if it is long.
 
     Whatever the form, `fn` is called with elements side by side along `axis`, as JAX does. Where there may be none, one more is computed.
     """
@@ -52,7 +55,7 @@ def long_associative_scan(
         return None
     length = arrays[0].shape[axis]
     same = all(axis < x.ndim and x.shape[axis] == length for x in arrays)
-    if not same or (is_static(length) and length <= _MOST_RECURSIVE):
+    if not same or (is_static(length) and length < 2):
         return None
     cumulative = next((prefixes for operation, prefixes in _CUMULATIVE if operation is fn), None)
     is_number = jax.tree_util.treedef_is_leaf(tree) and arrays[0].dtype != jnp.bool_
@@ -91,9 +94,9 @@ class _AssociativeScan:
 
     def scan(self, arrays: _Arrays, length: Dim) -> _Arrays:
         """Compute the scan over this many elements."""
-        if is_static(length) and length <= _MOST_RECURSIVE:
-            found: _Arrays = lax.associative_scan(self.combine, arrays, axis=self.axis)
-            return found
+        size = max(size_of(x.shape) for x in arrays)
+        if is_static(length) and (length <= _MOST_DOUBLED or size <= _MOST_RECURSIVE):
+            return self.by_pairs(arrays, length)
         if definitely_le(length, _MOST_DOUBLED):
             return self.doubled(arrays, length)
         if definitely_le(_MOST_DOUBLED, length):
@@ -102,6 +105,30 @@ class _AssociativeScan:
         doubled, in_blocks = (functools.partial(form, length=length) for form in (self.doubled, self.in_blocks))
         of_both: _Arrays = lax.cond(few, doubled, in_blocks, arrays)
         return of_both
+
+    def by_pairs(self, arrays: _Arrays, length: int) -> _Arrays:
+        """The recursion of JAX: the prefixes of pairs are every second one, and give the others. A copy interleaves them, not a sum."""
+        if length < 2:
+            return arrays
+        take = functools.partial(lax.slice_in_dim, axis=self.axis)
+        pairs = self.combine([take(x, 0, -1, 2) for x in arrays], [take(x, 1, length, 2) for x in arrays])
+        odd = self.by_pairs(pairs, length // 2)
+        even = [take(x, 0, 1) for x in arrays]
+        if length > 2:
+            before = [take(y, 0, (length - 1) // 2) for y in odd]
+            later = self.combine(before, [take(x, 2, length, 2) for x in arrays])
+            even = [jnp.concatenate([x, y], self.axis) for x, y in zip(even, later, strict=True)]
+        return [self._interleaved(x, y) for x, y in zip(even, odd, strict=True)]
+
+    def _interleaved(self, even: jax.Array, odd: jax.Array) -> jax.Array:
+        """Elements in turns; the last one of `even` may have no partner."""
+        axis, count = self.axis, odd.shape[self.axis]
+        partners = lax.slice_in_dim(even, 0, count, axis=axis)
+        joined = jnp.concatenate if axis + 1 < even.ndim else jnp.stack
+        paired = joined([partners, odd], axis + 1).reshape(*even.shape[:axis], 2 * count, *even.shape[axis + 1 :])
+        if even.shape[axis] == count:
+            return paired
+        return jnp.concatenate([paired, lax.slice_in_dim(even, count, None, axis=axis)], axis)
 
     def of_symbolic_length(self, arrays: _Arrays, length: Dim) -> _Arrays:
         """The scan over a symbolic number of elements, with the derivative of one element after the other: doubling has none in reverse."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import jax
 import numpy as np
 from jax2onnx_core import Context, Jaxpr, Rules, Value
+from jax2onnx_core.jaxprs import eval_jaxpr, open_jaxpr, struct
+
+from jax2onnx_lax.control_flow._carried import any_narrow, apart, together
 
 __all__ = ["rules"]
 
@@ -19,7 +23,22 @@ def cond(ctx: Context, index: Value, *operands: Value, branches: Sequence[Jaxpr]
     if known is not None:
         taken = branches[int(np.clip(known, 0, len(branches) - 1))]
         return ctx.inline(taken, *operands)
+    if any_narrow(ctx.avals_out):
+        return ctx.inline(jax.make_jaxpr(_handing_on(branches))(*map(struct, ctx.avals_in)), index, *operands)
     return _choose(ctx, index, operands, branches, 0)
+
+
+def _handing_on(branches: Sequence[Jaxpr]) -> Callable[..., list[jax.Array]]:
+    """The same choice between branches that give their results `apart`."""
+    dtypes = [v.aval.dtype for v in open_jaxpr(branches[0])[0].outvars]
+
+    def chosen(index: jax.Array, *operands: jax.Array) -> list[jax.Array]:
+        def taking(branch: Jaxpr) -> Callable[..., list[tuple[jax.Array, ...]]]:
+            return lambda *xs: list(map(apart, eval_jaxpr(branch, *xs)))
+
+        return list(map(together, jax.lax.switch(index, list(map(taking, branches)), *operands), dtypes))
+
+    return chosen
 
 
 def _choose(

@@ -15,7 +15,7 @@ from jax2onnx_core.jaxprs import eval_jaxpr, is_positive, is_static, is_symbolic
 from jax2onnx_core.lowering.context import Subgraph
 from jax2onnx_core.lowering.physical import physical_type
 
-from jax2onnx_lax.complex._arrays import joined, parts
+from jax2onnx_lax.control_flow._carried import any_narrow, apart, together
 from jax2onnx_lax.control_flow._hoisting import adds_weighted_products, hoist
 from jax2onnx_lax.control_flow._indexed_rows import ScanOfRows, scan_of_rows
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
@@ -79,9 +79,11 @@ def scan(
     where these are not certain a Loop is written. Unless `divided`, all of the body stays in it.
     """
     num_consts, num_carry = scan_counts(params, len(operands))
-    if any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in open_jaxpr(jaxpr)[0].invars[num_consts:]):
-        apart = _with_parts_apart(jaxpr, num_consts, num_carry, length, reverse=reverse, unroll=unroll)
-        return ctx.inline(jax.make_jaxpr(apart)(*map(struct, ctx.avals_in)), *operands)
+    inner = open_jaxpr(jaxpr)[0]
+    handed = [v.aval for v in inner.invars[num_consts:]]
+    if any(jnp.issubdtype(x.dtype, jnp.complexfloating) for x in handed) or any_narrow([*handed, *ctx.avals_out]):
+        traced = _handing_on(jaxpr, num_consts, num_carry, length, reverse=reverse, unroll=unroll)
+        return ctx.inline(jax.make_jaxpr(traced)(*map(struct, ctx.avals_in)), *operands)
     whole = _Scan(
         ctx, LoopBody.attempted(ctx, jaxpr, num_consts, num_carry), operands[:num_consts],
         operands[num_consts : num_consts + num_carry], operands[num_consts + num_carry :], length, reverse,
@@ -95,21 +97,25 @@ def scan(
     return whole.divided(num_consts) if divided else whole.as_scan()
 
 
-def _with_parts_apart(
+def _handing_on(
     jaxpr: Jaxpr, num_consts: int, num_carry: int, length: Dim, *, reverse: bool, unroll: int
 ) -> Callable[..., list[jax.Array]]:
-    """The same scan with the real and the imaginary parts of complex numbers apart, which each step else takes out and puts in."""
+    """The same scan with its carry, inputs and results `apart`, which each step else takes out and puts in."""
+    inner, _ = open_jaxpr(jaxpr)
+    given, dtypes = ([v.aval.dtype for v in vs] for vs in (inner.invars[num_consts:], inner.outvars))
 
     def scanned(*operands: jax.Array) -> list[jax.Array]:
         consts, init, xs = operands[:num_consts], operands[num_consts:][:num_carry], operands[num_consts + num_carry :]
 
         def step(state: PyTree, row: PyTree) -> tuple[PyTree, PyTree]:
-            made = [parts(y) for y in eval_jaxpr(jaxpr, *consts, *map(joined, state), *map(joined, row))]
+            made = [apart(y) for y in eval_jaxpr(jaxpr, *consts, *map(together, [*state, *row[: len(xs)]], given))]
             return made[:num_carry], made[num_carry:]
 
-        first, rows = (list(map(parts, x)) for x in (init, xs))
+        first, rows = (list(map(apart, x)) for x in (init, xs))
+        if not rows and not is_static(length):  # of which jax.lax.scan takes no number
+            rows = [(jnp.arange(length),)]
         last, stacks = jax.lax.scan(step, first, rows, None if rows else length, reverse=reverse, unroll=unroll)
-        return [joined(y) for y in [*last, *stacks]]
+        return list(map(together, [*last, *stacks], dtypes))
 
     return scanned
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
 from jax import lax
+from jax.extend.core.primitives import while_p
 from jax2onnx_core import Context, Jaxpr, Rules, Value
-from jax2onnx_core.jaxprs import eval_jaxpr, is_extended_dtype, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import eval_jaxpr, is_extended_dtype, is_literal, open_jaxpr, struct
 from jax2onnx_core.lowering.context import Subgraph
 
+from jax2onnx_lax.control_flow._carried import any_narrow, apart, together
 from jax2onnx_lax.control_flow._loop_bodies import IterationResults, LoopBody, counter_after, emit_loop
 from jax2onnx_lax.indexing._index_arrays import wide_index
 
@@ -27,6 +29,9 @@ def while_loop(
     """A Loop over the carry; without a condition where the number of iterations is known when it starts."""
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     consts, init = rest[:body_nconsts], rest[body_nconsts:]
+    if any_narrow(ctx.avals_out):
+        traced = _handing_on(cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts)
+        return ctx.inline(jax.make_jaxpr(traced)(*map(struct, ctx.avals_in)), *operands)
     body = LoopBody.attempted(ctx, body_jaxpr, body_nconsts, len(init))
     found = ctx.attempt(
         lambda: _counter_and_bound(ctx, cond_jaxpr, cond_consts, init, body), "the analysis of the condition"
@@ -34,6 +39,38 @@ def while_loop(
     if found is not None:
         return _counted_loop(ctx, body, consts, init, *found)
     return _conditional_loop(ctx, body.without_counters(), cond_jaxpr, cond_consts, consts, init)
+
+
+def _handing_on(
+    cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr, body_nconsts: int
+) -> Callable[..., list[jax.Array]]:
+    """The same loop with its carry `apart`."""
+    num_consts = cond_nconsts + body_nconsts
+    dtypes = [v.aval.dtype for v in open_jaxpr(body_jaxpr)[0].outvars]
+
+    def looped(*operands: jax.Array) -> list[jax.Array]:
+        consts, init = operands[:num_consts], operands[num_consts:]
+        first, tree = jax.tree.flatten(list(map(apart, init)))
+
+        def running(*values: jax.Array) -> jax.Array:
+            return eval_jaxpr(cond_jaxpr, *values[:cond_nconsts], *given(values[cond_nconsts:]))[0]
+
+        def step(*values: jax.Array) -> list[jax.Array]:
+            made = eval_jaxpr(body_jaxpr, *values[:body_nconsts], *given(values[body_nconsts:]))
+            return jax.tree.leaves(list(map(apart, made)))
+
+        def given(carry: Sequence[jax.Array]) -> list[jax.Array]:
+            return list(map(together, jax.tree.unflatten(tree, carry), dtypes))
+
+        # Its predicate may have axes, which those of jax.lax.while_loop have not.
+        last = while_p.bind(
+            *consts, *first, cond_nconsts=cond_nconsts, body_nconsts=body_nconsts,
+            cond_jaxpr=jax.make_jaxpr(running)(*consts[:cond_nconsts], *first),
+            body_jaxpr=jax.make_jaxpr(step)(*consts[cond_nconsts:], *first),
+        )  # fmt: skip
+        return given(last)
+
+    return looped
 
 
 def _counter_and_bound(

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jax2onnx_core import Context, Dim, Value
+from jax2onnx_core.jaxprs import is_static
 
 from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing._generated_arrays import zeros
@@ -28,10 +29,16 @@ from jax2onnx_lax.indexing._start_indices import (
     linear_index,
     stack_indices,
 )
-from jax2onnx_lax.indexing.slicing import slice_along
+from jax2onnx_lax.indexing.slicing import replace_part, slice_along
 from jax2onnx_lax.integers._values import all_different, as_dimension, is_zero
 
 __all__ = ["lower_task"]
+
+#: A window of at least an eighth of the operand is written by copies of what is around it.
+_LEAST_PART = 8
+
+#: The operators that combine such a window with what it covers.
+_COMBINED = {"none": None, "add": "Add", "mul": "Mul"}
 
 
 def lower_task(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
@@ -64,10 +71,13 @@ def _at_least_one(ctx: Context, x: Value, axis: int) -> Value:
 def _lower(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
     if not task.starts and not task.batching:
         return _update_whole_operand(ctx, task)
-    if _is_padding(ctx, task):
-        return _pad(ctx, task)
+    places = _known_places(ctx, task)
+    if places is not None and task.reduction in ("none", "add") and is_zero(ctx, task.x):
+        return _pad(ctx, task, places)
     if _suits_nd(ctx, task, unique=unique):
         return _scatter_nd(ctx, task)
+    if places is not None and task.reduction in _COMBINED and _is_large_part(task):
+        return _replace(ctx, task, places)
     return _scatter_elements(ctx, task) if _suits_elements(task) else _scatter_merged(ctx, task)
 
 
@@ -77,7 +87,7 @@ def _lower(ctx: Context, task: ScatterTask, *, unique: bool) -> Value:
 def _update_whole_operand(ctx: Context, task: ScatterTask) -> Value:
     """Every update covers the whole operand, which becomes the only row of a larger one."""
     if task.is_single and task.reduction == "none" and task.valid is None:
-        return _only_window(ctx, task)[0]
+        return _only_window(ctx, task)
     start = ctx.constant(np.zeros([1] * task.batch_rank, np.int32))
     axis_names = tuple((kind, i + 1) if kind == "axis" else (kind, i) for kind, i in task.updates.axis_names)
     row = dataclasses.replace(
@@ -87,30 +97,51 @@ def _update_whole_operand(ctx: Context, task: ScatterTask) -> Value:
     return ctx.reshape(_scatter_merged(ctx, row), ctx.known_dims(task.x))
 
 
-def _only_window(ctx: Context, task: ScatterTask) -> tuple[Value, list[int]]:
-    """The window of the only update, and the operand axes that it has, in order."""
+def _only_window(ctx: Context, task: ScatterTask) -> Value:
+    """The window of the only update, with all axes of the operand."""
     updates = task.updates.without(ctx, task.batch)
     order = sorted(updates.axis_names)
-    return updates.in_order(ctx, order), axes_of(order)
+    axes = axes_of(order)
+    return ctx.unsqueeze(updates.in_order(ctx, order), [d for d in range(len(ctx.known_dims(task.x))) if d not in axes])
 
 
-def _is_padding(ctx: Context, task: ScatterTask) -> bool:
-    """Whether one window at a place known at export is put into zeros, as in the gradient of a slice."""
-    if task.reduction not in ("none", "add") or not task.is_single or task.batching or task.valid is not None:
-        return False
-    if not all(is_always_in_range(ctx, start) for start in task.starts):
-        return False
-    return all(as_dimension(ctx, start.value) is not None for start in task.starts) and is_zero(ctx, task.x)
+def _known_places(ctx: Context, task: ScatterTask) -> dict[int, Dim] | None:
+    """Where one window lies along the indexed axes; None where that is not known at export."""
+    if not task.is_single or task.batching or task.valid is not None:
+        return None
+    found = {s.axis: as_dimension(ctx, s.value) for s in task.starts if is_always_in_range(ctx, s)}
+    known = {axis: dim for axis, dim in found.items() if dim is not None}
+    return known if len(known) == len(task.starts) else None
 
 
-def _pad(ctx: Context, task: ScatterTask) -> Value:
-    dims = ctx.known_dims(task.x)
-    window, axes = _only_window(ctx, task)
-    window = ctx.unsqueeze(window, [d for d in range(len(dims)) if d not in axes])
-    found = {start.axis: as_dimension(ctx, start.value) or 0 for start in task.starts}
-    before = [found.get(d, 0) for d in range(len(dims))]
+def _pad(ctx: Context, task: ScatterTask, places: Mapping[int, Dim]) -> Value:
+    """A window among zeros, as in the gradient of a slice."""
+    dims, window = ctx.known_dims(task.x), _only_window(ctx, task)
+    before = [places.get(d, 0) for d in range(len(dims))]
     after = [n - start - size for n, start, size in zip(dims, before, ctx.known_dims(window), strict=True)]
     return ctx.op.Pad(window, ctx.shape((*before, *after)), dims=dims)
+
+
+def _is_large_part(task: ScatterTask) -> bool:
+    """Whether the window is so large that copies of what is around it take less time than to write it element by element."""
+    dims = [dim for start in task.starts for dim in (start.extent, start.size)]
+    if not all(map(is_static, dims)):
+        return False
+    return math.prod(dims[::2]) <= _LEAST_PART * math.prod(dims[1::2])
+
+
+def _replace(ctx: Context, task: ScatterTask, places: Mapping[int, Dim]) -> Value:
+    """A window between copies of what is around it."""
+    window, operator = _only_window(ctx, task), _COMBINED[task.reduction]
+
+    def replaced(x: Value, starts: Sequence[StartIndex]) -> Value:
+        if not starts:
+            return window if operator is None else ctx.op(operator, x, window)
+        start, begin = starts[0], places[starts[0].axis]
+        part = slice_along(ctx, x, [start.axis], [begin], [begin + start.size], None, [start.size])
+        return replace_part(ctx, x, replaced(part, starts[1:]), start, begin)
+
+    return replaced(task.x, task.starts)
 
 
 # ---------------------------------------------------------------------------------------- ScatterND

@@ -18,7 +18,7 @@ from jax2onnx_lax.indexing._named_axes import AxisName
 from jax2onnx_lax.indexing._start_indices import StartIndex, linear_index, resolve_out_of_bounds, window_positions
 from jax2onnx_lax.integers._values import as_dimension
 
-__all__ = ["from_end", "rules", "slice_along", "take_windows"]
+__all__ = ["from_end", "replace_part", "rules", "slice_along", "take_windows"]
 
 rules = Rules()
 rules.componentwise("slice", "dynamic_slice", "dynamic_update_slice")
@@ -215,7 +215,7 @@ def _update_along(ctx: Context, x: Value, update: Value, start: StartIndex) -> V
     index, _valid = resolve_out_of_bounds(ctx, start, CLIP, native=not scatters_tensor)
     known = as_dimension(ctx, index)
     if known is not None:
-        return _replace_part(ctx, x, update, start, known)
+        return replace_part(ctx, x, update, start, known)
     if scatters_tensor:
         rows = ctx.broadcast(ctx.cast(index, np.int64), dims[:1])
         return ctx.op.TensorScatter(x, update, rows, axis=axis, dims=dims)
@@ -225,8 +225,16 @@ def _update_along(ctx: Context, x: Value, update: Value, start: StartIndex) -> V
     return _scatter_rows(ctx, x, axis, index, update)
 
 
-def _replace_part(ctx: Context, x: Value, update: Value, start: StartIndex, begin: Dim) -> Value:
-    """`x` with `update` from the dimension `begin` on, along one axis."""
+def replace_part(ctx: Context, x: Value, update: Value, start: StartIndex, begin: Dim) -> Value:
+    """`x` with `update` along one axis, between what is before and behind it.
+
+    Args:
+      ctx: the context of the rule.
+      x: the operand.
+      update: the part.
+      start: its axis, and the sizes.
+      begin: where it begins.
+    """
     axis, extent = start.axis, start.extent
     end = begin + start.size
     pieces = [update]

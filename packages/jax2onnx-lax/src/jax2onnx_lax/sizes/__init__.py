@@ -14,4 +14,5 @@ MODULES = (
     "selections",
     "sets",
     "slices",
+    "unknown",
 )

@@ -16,7 +16,7 @@ from jax2onnx_graph.errors import Jax2OnnxError, OptionError, ReadError, Weights
 from jax2onnx_graph.options import check_flag, check_mapping
 from jax2onnx_graph.saving.contents import Content, Contents
 from jax2onnx_graph.saving.packing import PackedModel
-from jax2onnx_graph.saving.reading import read_model
+from jax2onnx_graph.saving.reading import FileVersion, read_model
 from jax2onnx_graph.saving.serialization import large_tensors
 from jax2onnx_graph.saving.writing import save_sharing_weights
 
@@ -306,7 +306,7 @@ def _read_program(folder: Path, name: str, entry: Mapping[str, object], runtime:
             raise ReadError(
                 f"{file} has other {what} than {MANIFEST} says: it was written by another save. Save the bundle again."
             )
-    return Program(model, interface, runtime, target_of(entry["target"], model), file=file)
+    return Program(model, interface, runtime, target_of(entry["target"], model), stored=FileVersion(file))
 
 
 def _check_data_files(folder: Path, programs: Mapping[str, Program]) -> None:

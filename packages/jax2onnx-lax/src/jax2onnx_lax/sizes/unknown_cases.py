@@ -1,0 +1,35 @@
+"""Cases of `unknown`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax2onnx_core import Case
+
+__all__ = ["cases"]
+
+
+def _permutations(x: jax.Array) -> list[jax.Array]:
+    key, size = jax.random.key(3), x.shape[0]
+    one, other = jnp.arange(size), jnp.arange(2 * size).reshape(2, size)
+    of_axes = [jax.random.permutation(key, other, axis=1, independent=alone) for alone in (False, True)]
+    return [
+        jax.random.permutation(key, one),
+        jax.random.permutation(key, size),
+        jax.random.permutation(key, x),
+        *of_axes,
+    ]
+
+
+cases = [
+    Case("take_wrapped", lambda x, i: [jnp.take(x, i, axis=axis, mode="wrap") for axis in (0, None)], [("B", 2), (("N",), "int32")],
+         covers=("jax.lax.const",)),
+    Case("squeeze", lambda x: (jnp.squeeze(x), x[..., :2].squeeze()), [("B", 1, 3)], options={"constraints": ["B >= 2"]},
+         covers=("jax.numpy.squeeze",)),
+    Case("covariances", lambda x: (jnp.cov(x), jnp.corrcoef(x)), [("B", 5)], options={"constraints": ["B >= 2"]},
+         covers=("jax.numpy.squeeze",)),
+    Case("diagflat", lambda x: [jnp.diagflat(x, k) for k in (0, 1, -2)], [("B", 2)], covers=("jax.numpy.diagflat",)),
+    Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",)),
+    Case("choice_without_replacement", lambda x: jax.random.choice(jax.random.key(1), x, (2,), replace=False), [("B", 2)],
+         options={"constraints": ["B >= 2"]}, covers=("jax.random.permutation",)),
+]  # fmt: skip
