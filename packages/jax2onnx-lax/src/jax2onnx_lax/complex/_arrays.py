@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.extend.core import Primitive
 from jax2onnx_core import Complex
+from jax2onnx_core.jax_types import PyTree
 from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.complex.arithmetic import pack, unpack
@@ -19,31 +20,26 @@ __all__ = ["joined", "multiply_in_parts", "on_arrays", "parts"]
 Operand = Complex | Array
 
 
-def parts(x: Array) -> tuple[Array, ...]:
-    """The real and the imaginary parts of complex numbers, which a loop carries apart; real numbers as they are."""
-    return (jnp.real(x), jnp.imag(x)) if jnp.iscomplexobj(x) else (x,)
+def parts(tree: PyTree) -> PyTree:
+    """A tree with a pair of real arrays in place of each complex one, which a loop carries apart."""
+    return jax.tree.map(lambda x: unpack(x) if jnp.iscomplexobj(x) else x, tree)
 
 
-def joined(apart: Sequence[Array]) -> Array:
-    """The array of its `parts`."""
-    return apart[0] if len(apart) == 1 else jax.lax.complex(*apart)
+def joined(tree: PyTree) -> PyTree:
+    """The tree of these `parts`."""
+    return jax.tree.map(
+        lambda x: pack(x) if isinstance(x, Complex) else x, tree, is_leaf=lambda x: isinstance(x, Complex)
+    )
 
 
 def on_arrays(fn: Callable[..., Array | Sequence[Array]]) -> Callable[..., Operand | Sequence[Operand]]:
     """A rule for `Complex` pairs made from a function of complex arrays; its results may be complex or real."""
 
     def on_pairs(*operands: Operand, **params: object) -> Operand | Sequence[Operand]:
-        result = fn(*[pack(x) if isinstance(x, Complex) else x for x in operands], **params)
-        if isinstance(result, Sequence):
-            return [_pair(x) for x in result]
-        return _pair(result)
+        pairs: Operand | Sequence[Operand] = parts(fn(*joined(operands), **params))
+        return pairs
 
     return on_pairs
-
-
-def _pair(x: Array) -> Operand:
-    """A complex array as a pair, a real one as it is."""
-    return unpack(x) if jnp.iscomplexobj(x) else x
 
 
 def multiply_in_parts(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import jax.numpy as jnp
 from jax import Array
-from jax2onnx_core import Aval
+from jax2onnx_core import Aval, Complex
 from jax2onnx_core.jaxprs import is_extended_dtype
 
 from jax2onnx_lax.complex._arrays import joined, parts
@@ -20,14 +20,18 @@ def any_narrow(avals: Iterable[Aval]) -> bool:
     return any(_is_narrow(aval.dtype) for aval in avals)
 
 
-def apart(x: Array) -> tuple[Array, ...]:
+def apart(x: Array) -> Array | Complex:
     """What is handed on in place of an array: integers of at least 8 bits, the parts of complex numbers, other arrays as they are."""
-    return (x.astype(jnp.int8 if is_signed(x.dtype) else jnp.uint8),) if _is_narrow(x.dtype) else parts(x)
+    handed_on: Array | Complex = (
+        x.astype(jnp.int8 if is_signed(x.dtype) else jnp.uint8) if _is_narrow(x.dtype) else parts(x)
+    )
+    return handed_on
 
 
-def together(handed_on: Sequence[Array], dtype: Dtype) -> Array:
+def together(handed_on: Array | Complex, dtype: Dtype) -> Array:
     """The array of a dtype that was handed on `apart`."""
-    return handed_on[0].astype(dtype) if _is_narrow(dtype) else joined(handed_on)
+    x: Array = joined(handed_on)
+    return x.astype(dtype) if _is_narrow(dtype) else x
 
 
 def _is_narrow(dtype: Dtype) -> bool:

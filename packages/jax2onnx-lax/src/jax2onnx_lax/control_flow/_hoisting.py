@@ -294,7 +294,7 @@ def _after(
     """
     wanted = {*variables(new_carry)}
     stays: set[int] = set()
-    for eqn in reversed(equations):
+    for eqn in [*equations[::-1]] * 2:  # what stays may ask for a number of which a part is taken behind it
         reads = variables(eqn.invars)
         small = _multiplies_matrices(eqn) or _is_small(eqn, reads)
         takes_part = eqn.primitive.name in _PARTS and _any_in(reads, wanted)

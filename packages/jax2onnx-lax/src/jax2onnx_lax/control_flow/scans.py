@@ -113,7 +113,7 @@ def _handing_on(
 
         first, rows = (list(map(apart, x)) for x in (init, xs))
         if not rows and not is_static(length):  # of which jax.lax.scan takes no number
-            rows = [(jnp.arange(length),)]
+            rows = [jnp.arange(length)]
         last, stacks = jax.lax.scan(step, first, rows, None if rows else length, reverse=reverse, unroll=unroll)
         return list(map(together, [*last, *stacks], dtypes))
 

@@ -98,12 +98,12 @@ def avg_pool(
     return _pool(ctx, "AveragePool", x, window, strides, padding, channels_first, count_include_pad=counted)
 
 
-@rules.lower("nn.max_pool")
-def max_pool(
+@rules.lower("nn.max_pool", "nn.min_pool")
+def extreme_pool(
     ctx: Context, x: Value, *, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
     channels_first: bool = False,
 ) -> Value:  # fmt: skip
-    """The greatest element of each window; a NaN may be lost.
+    """The greatest or the least element of each window; a NaN may be lost.
 
     Declined: negative padding, or padding as wide as the window; axes without elements.
 
@@ -120,32 +120,9 @@ def max_pool(
     Returns:
       [*batch, *space', C], or [*batch, C, *space'] if `channels_first`.
     """
+    if ctx.primitive == "nn.min_pool":
+        return ctx.op.Neg(_pool(ctx, "MaxPool", ctx.op.Neg(x), window, strides, padding, channels_first))
     return _pool(ctx, "MaxPool", x, window, strides, padding, channels_first)
-
-
-@rules.lower("nn.min_pool")
-def min_pool(
-    ctx: Context, x: Value, *, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
-    channels_first: bool = False,
-) -> Value:  # fmt: skip
-    """The least element of each window; a NaN may be lost.
-
-    Declined: negative padding, or padding as wide as the window; axes without elements.
-
-    Under vmap: `keep_under_vmap=True`.
-
-    Args:
-      ctx: the context of the rule.
-      x: the images, [*batch, *space, C], with any number of batch axes (none too) and one to three spatial axes.
-      window: the size of a window along each spatial axis.
-      strides: the distance of two windows along each spatial axis.
-      padding: "SAME", "VALID", or (low, high) for each spatial axis, less than the window.
-      channels_first: whether `x` is [*batch, C, *space].
-
-    Returns:
-      [*batch, *space', C], or [*batch, C, *space'] if `channels_first`.
-    """
-    return ctx.op.Neg(_pool(ctx, "MaxPool", ctx.op.Neg(x), window, strides, padding, channels_first))
 
 
 def _pool(

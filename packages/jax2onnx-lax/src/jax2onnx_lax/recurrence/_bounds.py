@@ -17,5 +17,5 @@ _LIMIT = 1e24
 
 def is_moderate(*arrays: jax.Array) -> jax.Array:
     """Whether all numbers are finite and far from overflow, by the sum of their squares."""
-    squares = [jnp.sum(part * part) for x in arrays for part in parts(x)]
+    squares = [jnp.sum(x * x) for x in jax.tree.leaves(parts(arrays))]
     return functools.reduce(jnp.add, squares) < _LIMIT

@@ -16,7 +16,6 @@ import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.complex._arrays import joined, parts
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._carries import read_stack
@@ -25,8 +24,7 @@ from jax2onnx_lax.recurrence._values import BatchedArray, Term, Value, product, 
 
 __all__ = ["ElementwiseSolution", "SumSolution", "states_before"]
 
-_Parts = tuple[jax.Array, ...]
-_Step = tuple[tuple[_Parts, _Parts], tuple[_Parts, _Parts]]
+_Pair = tuple[jax.Array, jax.Array]
 
 #: Steps of a block where the number of all steps is symbolic.
 _BLOCK = 32
@@ -191,11 +189,8 @@ def states_before(decay: jax.Array, update: jax.Array, init: jax.Array) -> jax.A
     if is_static(update.shape[0]) and update.shape[0] <= _FEW_BLOCKS:
         return jnp.stack([init, *_written_out(decay[:-1], update[:-1], init)])
 
-    def step(state: _Parts, row: tuple[_Parts, _Parts]) -> tuple[_Parts, _Parts]:
-        return _sum(_product(state, row[0]), row[1]), state
-
-    before: _Parts = sequential_scan(step, parts(init), (parts(decay), parts(update)))[1]
-    return joined(before)
+    before: jax.Array = sequential_scan(lambda h, row: (h * row[0] + row[1], h), init, (decay, update))[1]
+    return before
 
 
 def _written_out(decay: jax.Array, update: jax.Array, state: jax.Array) -> list[jax.Array]:
@@ -230,30 +225,17 @@ def _steps_of_block(length: Dim) -> int:
 
 def _from_zero(decay: jax.Array, update: jax.Array, *, timed: bool) -> tuple[jax.Array, jax.Array]:
     """The products of the decays up to each step of a block, and the states from zero on, both [size, blocks, ...]."""
-    rows = parts(update)
-    zeros = tuple(jnp.full_like(row[0], -0.0) for row in rows)  # what is added to them keeps its sign
+    zeros = jnp.full_like(update[0], -0.0)  # what is added to them keeps its sign
     if not timed:
-        factor = parts(decay[0])
-        sums = sequential_scan(lambda h, row: (_sum(_product(h, factor), row),) * 2, zeros, rows)[1]
-        return jnp.cumprod(jnp.broadcast_to(decay, (update.shape[0], *decay.shape[1:])), 0)[:, None], joined(sums)
+        sums: jax.Array = sequential_scan(lambda h, row: (h * decay[0] + row,) * 2, zeros, update)[1]
+        return jnp.cumprod(jnp.broadcast_to(decay, (update.shape[0], *decay.shape[1:])), 0)[:, None], sums
 
-    def step(carry: tuple[_Parts, _Parts], row: tuple[_Parts, _Parts]) -> _Step:
-        new = _product(carry[0], row[0]), _sum(_product(carry[1], row[0]), row[1])
+    def step(carry: _Pair, row: _Pair) -> tuple[_Pair, _Pair]:
+        new = carry[0] * row[0], carry[1] * row[0] + row[1]
         return new, new
 
-    ones = parts(jnp.ones_like(decay[0]))
-    products, sums = sequential_scan(step, (ones, zeros), (parts(decay), rows))[1]
-    return joined(products), joined(sums)
-
-
-def _product(a: _Parts, b: _Parts) -> _Parts:
-    if len(a) == 1:
-        return (a[0] * b[0],)
-    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
-
-
-def _sum(a: _Parts, b: _Parts) -> _Parts:
-    return tuple(x + y for x, y in zip(a, b, strict=True))
+    both: _Pair = sequential_scan(step, (jnp.ones_like(decay[0]), zeros), (decay, update))[1]
+    return both
 
 
 def _blocks(x: jax.Array, count: Dim, size: int, filling: float) -> jax.Array:

@@ -10,6 +10,7 @@ from jax2onnx_core import Call, Dim, Value, bind_composite
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import is_static, open_jaxpr
 
+from jax2onnx_lax.complex._arrays import joined, parts
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 
 __all__ = ["SEQUENTIAL", "Loop", "sequential_scan"]
@@ -26,22 +27,24 @@ def sequential_scan(
 ) -> tuple[PyTree, PyTree]:  # fmt: skip
     """Run `lax.scan(step, init, xs)` and export it step by step; unless `divided`, also the equations that read only `xs`.
 
-    Each step gets the constants after its carry and row.
+    Each step gets the constants after its carry and row. Complex numbers are carried in parts.
     """
     if jax.tree_util.tree_leaves(xs):
         length = None
     elif length is None or not is_static(length):
         raise UnsuitableError("the number of its steps is symbolic")
-    first, tree = jax.tree_util.tree_flatten((init, xs, constants))
-    count = len(jax.tree_util.tree_leaves(init))
+    first, tree = jax.tree_util.tree_flatten(parts((init, xs, constants)))
+    count = len(jax.tree_util.tree_leaves(parts(init)))
 
     def original() -> tuple[PyTree, PyTree]:
         init, xs, fixed = jax.tree_util.tree_unflatten(tree, first)
-        return lax.scan(lambda carry, row: step(carry, row, *fixed), init, xs, length=length)
+        return lax.scan(lambda *row: parts(step(*joined((*row, *fixed)))), init, xs, length=length)
 
     equations = open_jaxpr(jax.make_jaxpr(original)())[0].eqns
     results = jax.tree_util.tree_leaves(jax.eval_shape(original))
     if len(equations) != 1 or len(equations[0].outvars) != len(results):
         raise UnsuitableError("JAX simplifies what remains of it")
-    result: tuple[PyTree, PyTree] = bind_composite(SEQUENTIAL, Call(*first, num_carry=count, divided=divided), original)
+    result: tuple[PyTree, PyTree] = joined(
+        bind_composite(SEQUENTIAL, Call(*first, num_carry=count, divided=divided), original)
+    )
     return result

@@ -17,7 +17,7 @@ from jax2onnx_core import Context, Jaxpr, Value
 from jax2onnx_core.jaxprs import eval_jaxpr, open_jaxpr
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax.dtypes import is_bool, is_integer
+from jax2onnx_lax.dtypes import Dtype, is_bool, is_integer
 
 __all__ = ["MONOIDS", "Combine", "Monoid", "Scalar", "combiner", "from_identity", "highest", "lowest", "recognise"]
 
@@ -45,24 +45,22 @@ class Monoid:
 
 def lowest(dtype: DtypeLike) -> np.generic:
     """The identity of max: -inf, False or, where there is no infinity, the least number."""
-    dtype = np.dtype(dtype)
-    if is_bool(dtype):
-        return np.bool_(False)
-    if is_integer(dtype):
-        return dtype.type(jnp.iinfo(dtype).min)
-    infinity = dtype.type(-np.inf)
-    return dtype.type(jnp.finfo(dtype).min) if np.isnan(infinity) else infinity
+    return _extreme(np.dtype(dtype), -1)
 
 
 def highest(dtype: DtypeLike) -> np.generic:
     """The identity of min: inf, True or, where there is no infinity, the greatest number."""
-    dtype = np.dtype(dtype)
+    return _extreme(np.dtype(dtype), 1)
+
+
+def _extreme(dtype: Dtype, sign: int) -> np.generic:
     if is_bool(dtype):
-        return np.bool_(True)
-    if is_integer(dtype):
-        return dtype.type(jnp.iinfo(dtype).max)
-    infinity = dtype.type(np.inf)
-    return dtype.type(jnp.finfo(dtype).max) if np.isnan(infinity) else infinity
+        return np.bool_(sign > 0)
+    infinity = dtype.type(0 if is_integer(dtype) else sign * np.inf)
+    if np.isinf(infinity):
+        return infinity
+    limits = (jnp.iinfo if is_integer(dtype) else jnp.finfo)(dtype)
+    return dtype.type(limits.max if sign > 0 else limits.min)
 
 
 def _zero(dtype: DtypeLike) -> np.generic:

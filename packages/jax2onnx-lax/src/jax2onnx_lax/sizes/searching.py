@@ -7,15 +7,20 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax2onnx_core import Composites, Dim, Replacement
+import numpy as np
+from jax2onnx_core import Call, Composites, Context, Dim, Replacement, Rules, Value
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.plugins.errors import ConversionError
 
 from jax2onnx_lax.sizes.resized import resized
 
-__all__ = ["composites"]
+__all__ = ["composites", "rules"]
 
 composites = Composites()
+rules = Rules()
+
+#: So many numbers are compared in less time than a loop of a search takes.
+_FEW = 64
 
 
 def _has_symbol(x: object, axis: int) -> bool:
@@ -23,21 +28,40 @@ def _has_symbol(x: object, axis: int) -> bool:
     return isinstance(x, jax.core.Tracer) and -x.ndim <= axis < x.ndim and not is_static(x.shape[axis])
 
 
-@composites.call("jax.numpy:searchsorted", name="jax.numpy.searchsorted", is_required=True)
+@composites.call("jax.numpy:searchsorted", name="jax.numpy.searchsorted", is_required=True, keep_under_vmap=(1,))
 def searchsorted(
     a: jax.Array, v: jax.Array, side: str = "left", sorter: jax.Array | None = None, *, method: str = "scan"
-) -> Replacement | None:
-    """By ranks among all numbers, less those among the searched ones: the steps of a search by halves are no fixed number."""
+) -> Call | Replacement | None:
+    """By ranks among all numbers, less those among the searched ones: the steps of a search by halves are no fixed number.
+
+    A search among few numbers may be one comparison.
+    """
+    kind = jnp.result_type(a, v)
+    if sorter is None and a.ndim == 1 and is_static(a.shape[0]) and a.shape[0] <= _FEW:
+        return Call(jnp.asarray(a, kind), jnp.asarray(v, kind), side=side)
     if not _has_symbol(a, 0):
         return None
     a, v = a if sorter is None else a[sorter], jnp.asarray(v)
-    kind = jnp.promote_types(a.dtype, v.dtype)
     searched, points = v.reshape(-1).astype(kind), a.astype(kind)
     if side == "left":
         ranks = _ranks(jnp.concatenate([searched, points]))[: searched.shape[0]]
     else:
         ranks = _ranks(jnp.concatenate([points, searched]))[points.shape[0] :]
     return Replacement((ranks - _ranks(searched)).reshape(v.shape).astype(jnp.int32))
+
+
+@rules.lower("jax.numpy.searchsorted")
+def search_among_few(ctx: Context, a: Value, v: Value, *, side: str) -> Sequence[Value]:
+    """The number of known numbers in order that come before another, behind all of which NaN is."""
+    known = ctx.known(a)
+    if known is None or not np.array_equal(known, np.sort(known)):
+        ctx.pass_on("the numbers are not known at export, or not in order")
+
+    def count(among: jax.Array, searched: jax.Array) -> jax.Array:
+        is_behind = among >= searched[..., None] if side == "left" else among > searched[..., None]
+        return jnp.sum(~is_behind, -1, dtype=ctx.avals_out[0].dtype)
+
+    return ctx.inline(jax.make_jaxpr(count)(*ctx.avals_in), a, v)
 
 
 def _ranks(x: jax.Array) -> jax.Array:
