@@ -52,6 +52,7 @@ class Measured(NamedTuple):
       parameters: how many numbers are trained.
       milliseconds: the time of a step.
       ratio: it, divided by that of `jax.jit`.
+      finite: the same of a training that is exported with assume=["finite"].
       memory, memory_of_jax: the megabytes that a process needs to train, beside those for its imports; the least of three processes.
       difference, difference_of_jax: the largest difference of a loss to that of `jax.jit`, and what that of JAX without XLA's optimisations is.
       accuracy, accuracy_of_jax: the part of examples that is right at the end.
@@ -61,6 +62,7 @@ class Measured(NamedTuple):
     parameters: int
     milliseconds: float
     ratio: float
+    finite: float
     memory: float
     memory_of_jax: float
     difference: float
@@ -112,8 +114,8 @@ class InJax:
         return float(self._task.loss(model, *batch)[1]["accuracy"])
 
 
-def exported(task: Task) -> Training:
-    return to_training(task.model(), task.loss, task.optimizer, task.batch, trained=task.trained)
+def exported(task: Task, assume: Sequence[str] = ()) -> Training:
+    return to_training(task.model(), task.loss, task.optimizer, task.batch, trained=task.trained, assume=assume)
 
 
 # -- memory ----------------------------------------------------------------------------------------
@@ -158,11 +160,12 @@ def measured(name: str, steps: int, seconds: float) -> Measured:
     """The figures of a training."""
     task = TRAININGS[name]
     training, in_jax = exported(task), InJax(task)
-    session = training.session(threads=1)
-    # One batch would be learned by heart: its gradients become denormal, which XLA computes as zeros and the runtime slowly.
-    batches, of_jax = (itertools.cycle([*task.batches(_TIMED)]) for _ in range(2))
-    ways = [lambda: session.step(*next(batches)), lambda: in_jax.step(*next(of_jax))]
-    by_model, by_jax = map(statistics.median, in_turns(ways, rounds=20, seconds=seconds))
+    session, finite = training.session(threads=1), exported(task, ["finite"]).session(threads=1)
+    # In turn: one batch would be learned by heart.
+    batches = [itertools.cycle([*task.batches(_TIMED)]) for _ in range(3)]
+    steps_of = [session.step, finite.step, in_jax.step]
+    ways = [lambda step=step, given=given: step(*next(given)) for step, given in zip(steps_of, batches, strict=True)]
+    by_model, by_finite, by_jax = map(statistics.median, in_turns(ways, rounds=20, seconds=seconds))
     with tempfile.TemporaryDirectory() as directory:
         folder = str(training.save(Path(directory) / "training"))
         memory = (peak(name, folder), peak(name, None)) if steps else (0.0, 0.0)
@@ -174,19 +177,19 @@ def measured(name: str, steps: int, seconds: float) -> Measured:
     *_, unseen = task.batches(steps + 1, 512)
     numbers = sum(x.size for x in jax.tree.leaves(in_jax.states[0]))
     return Measured(
-        name, numbers, by_model * 1e3, by_model / by_jax, *memory, float(np.abs(found - expected).max(initial=0)),
+        name, numbers, by_model * 1e3, by_model / by_jax, by_finite / by_jax, *memory, float(np.abs(found - expected).max(initial=0)),
         float(np.abs(other - expected).max(initial=0)), float(session.evaluate(*unseen)["accuracy"]), jitted.accuracy(*unseen),
     )  # fmt: skip
 
 
 def table(found: Sequence[Measured]) -> Iterator[str]:
     """The lines of the table."""
-    yield "| | trained | a step | of JAX's time | memory | of JAX | difference of losses | of JAX itself | right | in JAX |"
-    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    yield "| | trained | a step | of JAX's time | with `finite` | memory | of JAX | difference of losses | of JAX itself | right | in JAX |"
+    yield f"|---|{'---:|' * 10}"
     for x in found:
         yield (
-            f"| {x.name} | {x.parameters:,} | {x.milliseconds:.1f} ms | {x.ratio:.2f} | {x.memory:.0f} MB | {x.memory_of_jax:.0f} MB | "
-            f"{x.difference:.0e} | {x.difference_of_jax:.0e} | {x.accuracy:.1%} | {x.accuracy_of_jax:.1%} |"
+            f"| {x.name} | {x.parameters:,} | {x.milliseconds:.1f} ms | {x.ratio:.2f} | {x.finite:.2f} | {x.memory:.0f} MB | "
+            f"{x.memory_of_jax:.0f} MB | {x.difference:.0e} | {x.difference_of_jax:.0e} | {x.accuracy:.1%} | {x.accuracy_of_jax:.1%} |"
         )
 
 

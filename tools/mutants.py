@@ -7,8 +7,8 @@ themselves stay as they are. A mutant is noticed where a test fails that passes 
 
 The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
 then the formulas of its passes, then the tests and cases of its room: two parameters of each. Then the first of these with all parameters,
-then the tests of other packages that import it or what imports it, and those of its package, the nearest files first, as long as time allows.
-Time is that of the processor, so that a busy machine gives the same verdicts; the libraries are imported once, for all runs.
+then the tests of other packages that import it or what imports it, and those of its package, the nearest files first, and at last all
+parameters of all these, as long as time allows. Time is that of the processor, so that a busy machine gives the same verdicts; the libraries are imported once, for all runs.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ OPERATORS = {
     for name in operator_names()
     if not re.search(r"/Variable|/NoOp|(?<!Is)_Is(Not)?$|Comparison\w*_Is(Not)?_(?!Is)", name)
 }
+_WHOLE = ["-o", "jax2onnx_sampled="]
 PYTEST = ["-q", "-x", "-rfE", "-p", "no:cacheprovider", "--jax2onnx-quick", "-o", "jax2onnx_sampled=2"]
 # Tests run in copies of a process that has imported what the packages stand on, but no package.
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -156,7 +157,7 @@ def tests_of(path: Path) -> list[list[str]]:
     """What a developer of a source runs, one after the other, as arguments of pytest.
 
     Its own tests, those of the files that import it, its formulas, those of its room, then the first of these with all parameters,
-    then those of other packages that import it or what imports it, and those of its package.
+    then those of other packages that import it or what imports it, and those of its package, and at last all parameters of all these.
     """
     package = package_of(path)
     own, near, *far = nearest_tests(path)
@@ -170,9 +171,10 @@ def tests_of(path: Path) -> list[list[str]]:
     rest += [*tests_in(package / "tests"), *sorted((package / "src").rglob("*_cases.py"))]
     seen: set[Path] = set()
     groups = [in_root(unseen(group, seen)) for group in (own, near, room, rest)]
+    last = [test for group in groups[1:] for test in group]
     groups.insert(2, formula_tests if names else [])
     found = [tests for tests in groups if tests]
-    return [*found[:-1], [*found[0], "-o", "jax2onnx_sampled="], *found[-1:]]
+    return [*found[:-1], [*found[0], *_WHOLE], *found[-1:], *([[*last, *_WHOLE]] if last else [])]
 
 
 def nearest_tests(path: Path) -> list[list[Path]]:

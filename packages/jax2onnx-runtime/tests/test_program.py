@@ -154,6 +154,10 @@ def test_a_runtime_that_tells_no_times_says_so():
         program().profile({"x": X})
 
 
+def test_a_program_that_never_ran_has_no_measurements():
+    assert (program().times, program().verified, program().bits) == ({}, [], None)
+
+
 def test_a_program_is_what_was_in_its_file_when_it_was_read(tmp_path):
     path = tmp_path / "m.onnx"
     save_model(ir.from_onnx_text(MODEL), path)

@@ -139,6 +139,10 @@ PLACES: dict[str, tuple[str, str, frozenset[str], bool, bool]] = {
     "modulo another number": (
         f"m = Constant<value = int64 {{7}}>() i = Mod(p, m) {AT}", "int64[B] p", frozenset({"p"}), True, False,
     ),
+    "with an operand left out": (
+        f"h = Constant<value = int64 {{15}}>() i = Clip(p, , h) {AT}", "int64[B] p", frozenset({"p"}), True, False,
+    ),
+    "of one input twice": (f"q = Neg(p) a = Abs(q) i = Add(p, a) {AT}", "int64[B] p", frozenset({"p"}), True, False),
     "of two inputs": (f"i = Add(p, q) {AT}", "int64[B] p, int64[B] q", frozenset({"p", "q"}), True, False),
 }  # fmt: skip
 

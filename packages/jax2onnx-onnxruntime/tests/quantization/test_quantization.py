@@ -86,6 +86,25 @@ def test_biases_of_gemm_are_added():
     assert snr(original, quantised, x=normal(5, 32)) > 35
 
 
+@pytest.mark.parametrize(
+    ("gemm", "further"),
+    [
+        ("Gemm<alpha = 2.0>(h, v)", {"v": (16, 16)}),
+        ("Gemm<beta = 2.0>(h, v, b)", {"v": (16, 16), "b": (16,)}),
+        ("Gemm<transA = 1>(h, v)", {"v": (32, 16)}),
+        ("Gemm(h, given)", {}),
+        ("Gemm<transB = 1>(h, given)", {}),
+    ],
+)
+def test_other_forms_of_gemm_stay(gemm, further):
+    weights = {name: normal(*shape) for name, shape in further.items()}
+    inputs = "float[32,32] x, float[16,16] given"
+    original = model(f"h = MatMul(x, w) y = {gemm}", inputs, "float[M,16] y", w=normal(32, 16), **weights)
+    quantised = quantize(original, Quantization("int8"))
+    assert operators(quantised)["Gemm"] == 1
+    assert snr(original, quantised, x=normal(32, 32), given=normal(16, 16)) > 30
+
+
 @pytest.mark.parametrize("block_size", [16, 32, 64, 128, 256])
 @pytest.mark.parametrize(("mode", "least"), [("int4", 13), ("int8", 35)])
 def test_weights_may_be_in_blocks_of_any_size(mode, least, block_size):

@@ -91,10 +91,11 @@ class CaseFile(pytest.File):
         """One item per variant of each case."""
         from jax2onnx_testing._transforms import Transformed, transformations
         from jax2onnx_testing.collection import of_module
+        from jax2onnx_testing.targets import target_of_tests
         from jax2onnx_testing.variants import PRECISIONS, Variant, variants_of
 
         precisions = self.config.getoption("--jax2onnx-precision") or PRECISIONS
-        target = self.config.getoption("--target")
+        target = target_of_tests(self.config.getoption("--target"))
         cases = of_module(_import_name(self.path))
         for found in cases:
             tests: list[Variant | Transformed] = [

@@ -28,6 +28,7 @@ from jax2onnx_testing.checks import check_variant
 from jax2onnx_testing.claims import CompositeCase, check_changed, check_claim, check_patched, composite_cases
 from jax2onnx_testing.collection import BrokenPlugin, CollectedCase, find_cases
 from jax2onnx_testing.errors import KnownLimitationError
+from jax2onnx_testing.targets import target_of_tests
 from jax2onnx_testing.variants import PRECISIONS, Precision, Variant, quick_variants_of, variants_of
 
 __all__ = ["pytest_generate_tests", "raise_failures", "run_test", "test_a_composite_claims_what_is_unchanged", "test_a_composite_is_reached", "test_case", "test_every_case_has_its_own_name",
@@ -106,7 +107,8 @@ def _chosen(config: pytest.Config) -> _Chosen:
     except ValueError as error:
         raise pytest.UsageError(f"--jax2onnx-dist: {error}") from error
     precisions = config.getoption("--jax2onnx-precision") or PRECISIONS
-    return _Chosen(found, distributions, precisions, config.getoption("--jax2onnx-quick"), config.getoption("--target"))
+    target = target_of_tests(config.getoption("--target"))
+    return _Chosen(found, distributions, precisions, config.getoption("--jax2onnx-quick"), target)
 
 
 def _variants(chosen: _Chosen) -> dict[str, Variant | BrokenPlugin]:

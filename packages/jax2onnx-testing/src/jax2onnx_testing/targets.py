@@ -10,12 +10,21 @@ from jax2onnx_core.plugins.discovery import installed_plugins
 from jax2onnx_graph.errors import ConversionError, OptionError, TargetError
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.passes import make_names_unique
-from jax2onnx_graph.targets import find_target, standard_target
+from jax2onnx_graph.targets import find_target, split_name, standard_target
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
 
-__all__ = ["explain_failures", "explain_refusals", "explanation", "loaded", "runtime_of"]
+__all__ = ["explain_failures", "explain_refusals", "explanation", "loaded", "runtime_of", "target_of_tests"]
+
+
+def target_of_tests(given: str | None) -> str | None:
+    """The target that tests are for: the given one, or that of an older version of the default runtime where this is installed.
+
+    None is the default target in its newest version, the one for which cases say what graphs they expect.
+    """
+    default, _ = installed_plugins().registry.runtime_of(None)
+    return given or (default.name if split_name(default.name)[1] else None)
 
 
 def runtime_of(target: str | None) -> Runtime:

@@ -112,7 +112,7 @@ def _looked_up(maker: ir.Node, value: ir.Value, last: int, pairs: bool) -> Looke
     """The half of `value`, features that a Split or Slice takes of rows of a constant table."""
     gather, dims = operation(maker.inputs[0], "Gather"), dims_of(maker.inputs[0])
     table = None if gather is None else known(gather.inputs[0], LARGEST_TABLE)
-    if gather is None or table is None or not dims or not isinstance(dims[-1], int):
+    if gather is None or table is None or not dims:
         return None
     taken = feature_numbers(value, gather.outputs[0])
     if taken is None or not _keeps_features(gather, last) or table.shape[-1] != dims[-1]:

@@ -84,6 +84,17 @@ def test_columns_of_weights_are_ordered_instead_of_what_features_are_split_into(
     ]
 
 
+def test_features_that_are_split_by_a_computed_shape_keep_their_transpose(rewrite):
+    text = f"""g (float[N,2] x, float[N,2,2,3] q) => (float[N,3,2,2] y)
+      <float[2,12] w = {weights(2, 12)}, float[N,2,2,3] f> {{
+      m = MatMul(x, w)
+      shape = Shape(q)
+      f = Reshape(m, shape)
+      y = Transpose<{NCHW}>(f)
+    }}"""
+    assert "Transpose" in "".join(rewrite(AbsorbTransposes(), HEAD + text, tolerance=1e-4))
+
+
 def test_features_that_are_joined_and_split_alike_need_no_weights(rewrite):
     text = f"""g (float[N,3,2,2] x) => (float[N,3,2,2] y) <{SHAPE}, int64[4] back = {{0, 2, 2, 3}}, float[12] b = {weights(12)}> {{
       t = Transpose<{NHWC}>(x)

@@ -47,6 +47,23 @@ def diagflat(v: jax.Array, k: int = 0) -> Replacement | None:
     return None if all(map(is_static, np.shape(v))) else Replacement(jnp.diag(jnp.ravel(v), k))
 
 
+@composites.call("jax._src.lax.lax:_reduce_prod_jvp_rule", name="jax.lax.reduce_prod_jvp", is_required=True)
+def derivative_of_product(
+    primals: Sequence[jax.Array], tangents: Sequence[jax.Array], *, axes: Sequence[int], **_: object
+) -> Replacement | None:
+    """Each tangent times the product of all elements before and all elements behind it."""
+    (x,), (tangent,) = primals, tangents
+    if all(map(is_static, x.shape)):
+        return None
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    flat = x.transpose(*axes, *kept).reshape(-1, *(x.shape[axis] for axis in kept))
+    moved = tangent.transpose(*axes, *kept).reshape(flat.shape)
+    one, rest = jnp.ones((), x.dtype), [(0, 0, 0)] * len(kept)
+    before = jax.lax.cumprod(jax.lax.pad(flat, one, [(1, -1, 0), *rest]))
+    behind = jax.lax.cumprod(jax.lax.pad(flat, one, [(-1, 1, 0), *rest]), reverse=True)
+    return Replacement((jnp.prod(flat, 0), (moved * before * behind).sum(0)))
+
+
 @composites.call("jax.random:permutation", name="jax.random.permutation", is_required=True)
 def permutation(
     key: jax.Array, x: jax.Array | Dim, axis: int = 0, independent: bool = False, **sharding: object
