@@ -66,7 +66,7 @@ def form_of(program: OnnxProgram, steps: int) -> str:
         return "loop"
     if loops:
         return "chunks"
-    return "step" if steps == 1 else "blocks" if "If" in operators else "doubling"
+    return "step" if steps == 1 else "blocks" if "If" in operators else "pairs"
 
 
 def flat(tree: Any) -> list[np.ndarray]:
