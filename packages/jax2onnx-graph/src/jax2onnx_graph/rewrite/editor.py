@@ -16,6 +16,8 @@ from jax2onnx_graph.build.names import Names, renamed
 from jax2onnx_graph.build.origins import drop_origins, permute_origins, share_origins
 from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
+from jax2onnx_graph.facts.operators import Elementwise, facts_of
+from jax2onnx_graph.facts.shapes import broadcast_dims
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.metadata import SizeNotes
@@ -125,6 +127,10 @@ class GraphEditor:
           attributes: its attributes, those that are None left out.
         """
         old = node.outputs[0]
+        alignment = facts_of(op_type).elementwise
+        if alignment is not None and inputs[0] is not None:
+            aligned = inputs if alignment is Elementwise.BROADCAST else inputs[:1]
+            inputs = [self._as_large_as(node, inputs[0], broadcast_dims(list(map(dims_of, aligned)))), *inputs[1:]]
         output = ir.Value(type=old.type, shape=old.shape)
         new = ir.Node(
             "", op_type, inputs, attributes_of(attributes or {}), outputs=[output], name=node.name,
@@ -133,6 +139,23 @@ class GraphEditor:
         self.insert_before(node, new)
         self.replace(node, output)
         return new
+
+    def _as_large_as(self, node: ir.Node, value: ir.Value, small: Sequence[LabelledDim] | None) -> ir.Value:
+        """A value with which an elementwise operator gives the shape of the result of a node, in place of `small`.
+
+        Constants that a formula takes for numbers may have made that larger.
+        """
+        large = dims_of(node.outputs[0])
+        if small is None or large is None or len(small) > len(large):
+            return value
+        wanted = [
+            large_dim if isinstance(large_dim, int) and small_dim == 1 else 1
+            for small_dim, large_dim in zip((*(1,) * (len(large) - len(small)), *small), large, strict=True)
+        ]
+        if len(small) == len(large) and all(dim == 1 for dim in wanted):
+            return value
+        b = self.before(node)
+        return b.op.Expand(value, b.ints(wanted), dims=broadcast_dims([b.known_dims(value), wanted]))
 
     def node_name(self, base: str) -> str:
         """A name for a new node of the graph: `base`, with a number where it is taken."""

@@ -16,7 +16,7 @@ from jax2onnx_graph.facts.shapes import broadcast_dims
 from jax2onnx_graph.facts.values import dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import operation
+from jax2onnx_graph.rewrite.patterns import operation, scalar
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.weights.absent import computed
 
@@ -42,7 +42,8 @@ class ImplicitBroadcast(NodePass[_Narrowed]):
     """Drop Expand where the operator that reads it broadcasts and its result keeps its shape.
 
     1. `Add(Expand(x), y)` is `Add(x, y)`, likewise for each operator that broadcasts all its operands
-       and each of these, where the result has the same labelled dimensions without the Expand.
+       and each of these, where the result has the same labelled dimensions without the Expand. They are not left to a constant whose
+       elements are all equal: formulas take that for a number.
     2. The same for a Reshape or Unsqueeze that only adds leading axes of size 1, where no reader needs it: formulas that
        read it twice stay what they are.
     3. The same for `MatMul` and the batch dimensions of its operands.
@@ -157,7 +158,8 @@ def _keeps_shape(node: ir.Node, inputs: Sequence[ir.Value | None], place: int, s
     matrix_axes, dims = _matrix_axes(node), dims_of(node.outputs[0])
     if matrix_axes is None or dims is None:
         return False
-    shapes = [dims_of(source if position == place else value) for position, value in enumerate(inputs)]
+    values = [source if position == place else value for position, value in enumerate(inputs)]
+    shapes = [dims_of(value) if matrix_axes or scalar(value) is None else () for value in values]
     if any(shape is None or len(shape) < matrix_axes for shape in shapes):
         return False
     known_shapes = [shape for shape in shapes if shape is not None]
