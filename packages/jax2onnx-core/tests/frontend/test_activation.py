@@ -349,37 +349,6 @@ def test_a_window_of_another_thread_that_closes_is_no_change_of_jax():
         assert known_outside.change() is None
 
 
-def test_what_a_trace_computes_at_once_is_compiled_once_for_all_exports():
-    traces = []
-
-    @jax.jit
-    def table(n):
-        traces.append(n.shape)
-        return jnp.cumsum(jax.nn.softmax(n))
-
-    def fn(x):
-        with jax.ensure_compile_time_eval():
-            weights = table(jnp.arange(3.0))
-        return x @ weights
-
-    expected = fn(np.eye(3, dtype=np.float32))
-    for _ in range(2):
-        np.testing.assert_allclose(to_onnx(fn, [(3, 3)])(np.eye(3, dtype=np.float32)), expected, rtol=1e-6)
-    assert len(traces) == 1
-
-
-def test_inputs_that_meet_what_is_computed_at_once_stay_inputs():
-    def fn(x):
-        with jax.ensure_compile_time_eval():
-            y = jax.nn.softmax(x * jnp.sum(jnp.arange(3.0)))
-        return jax.nn.gelu(y)
-
-    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
-    program = to_onnx(fn, [("B", 3)])
-    np.testing.assert_allclose(program(x), fn(x), rtol=1e-5)
-    assert "Gelu" in [node.op_type for node in program.model.graph]
-
-
 def test_a_claimed_function_that_does_not_exist_is_left_out():
     composites = Composites()
     composites.call("jax.nn:no_such_function", name="x.y")(lambda x: None)

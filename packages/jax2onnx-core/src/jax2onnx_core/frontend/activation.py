@@ -104,7 +104,7 @@ def activation_window(
             gone.append((spec.name, str(error)))
     with ExitStack() as stack:
         stack.enter_context(_trace_context(_contexts.get(token, token) if symbols else token))
-        stack.enter_context(_patched([*by_function, _AT_ONCE]))
+        stack.enter_context(_patched(by_function))
         if symbols is not None:
             stack.enter_context(tracing_sizes(symbols, functools.partial(_renew, token, stack)))
         window = _thread.window.of_calls(by_function)
@@ -285,21 +285,7 @@ class _Patch:
             return None
 
 
-class _PatchAtOnce(_Patch):
-    """JAX's context in which a trace computes with arrays at once: they are computed as outside of all windows, and compiled once."""
-
-    def dispatch(self, /, *args: PyTree, **kwargs: PyTree) -> Iterator[PyTree]:
-        window = dataclasses.replace(_thread.window, specs=_thread.window.specs and {})
-        with _trace_context(None), _inside(window):
-            yield from self.original(*args, **kwargs)
-
-
-_AT_ONCE = inspect.unwrap(jax.ensure_compile_time_eval)
-
-
-@functools.cache
-def _patch_of(function: FunctionType) -> _Patch:
-    return _PatchAtOnce(function) if function is _AT_ONCE else _Patch(function)
+_patch_of = functools.cache(_Patch)
 
 
 def _own_code(function: FunctionType) -> CodeType:
