@@ -101,7 +101,7 @@ class _Loading:
     def __init__(self, place: dict[str, object]) -> None:
         self._place = place
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self):
         self._place[f"loaded {len(self._place)}"] = 0
         return float
