@@ -85,7 +85,7 @@ def _shuffled(key: jax.Array, x: jax.Array, axis: int) -> jax.Array:
     def sorted_once(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         key, x = state
         key, drawn = jax.random.split(key)
-        return key, jax.lax.sort_key_val(jax.random.bits(drawn, x.shape), x, axis)[1]
+        return key, jax.lax.sort_key_val(jax.random.bits(drawn, x.shape, np.uint32), x, axis)[1]
 
     rounds = (jnp.asarray(x.size) > jnp.asarray(_ONE_ROUND_MORE)).sum()
     return jax.lax.fori_loop(0, rounds, sorted_once, (key, x))[1]

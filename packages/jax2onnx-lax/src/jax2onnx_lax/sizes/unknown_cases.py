@@ -31,8 +31,7 @@ cases = [
     Case("derivatives_of_products", lambda x: [jax.grad(lambda x, axis=axis: (jnp.prod(x, axis) ** 2).sum())(x) for axis in (0, 1, (2, 0), None)],
          [("B", 3, 2)], values="unit", covers=("jax.lax.reduce_prod_jvp",)),
     Case("diagflat", lambda x: [jnp.diagflat(x, k) for k in (0, 1, -2)], [("B", 2)], covers=("jax.numpy.diagflat",)),
-    Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",),
-         skip={"f64": "It fails with 64 bits; the cause is not known yet."}),
+    Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",)),
     Case("choice_without_replacement", lambda x: jax.random.choice(jax.random.key(1), x, (2,), replace=False), [("B", 2)],
          options={"constraints": ["B >= 2"]}, covers=("jax.random.permutation",)),
 ]  # fmt: skip
