@@ -409,3 +409,12 @@ def test_half_precision_in_files(tmp_path):
     session.state.load(path)
     assert session.state["s"].dtype == jnp.bfloat16
     assert session.state["s"].tolist() == [0, 1, 2]
+
+
+def test_a_growing_state_of_a_fixed_size_that_is_set_to_another_size_is_named():
+    program = to_onnx(lambda s, x: (jnp.concatenate([s, x]), s.sum() + x), [("S",), (1,)], states={0: 0})
+    session = program.specialize(S=4).session(window={"S": 4})
+    session.step(np.ones(1, np.float32))
+    session.state["s"] = np.ones(2, np.float32)
+    with pytest.raises(errors.RuntimeInputError, match="Input 's' has size 2 on axis 0"):
+        session.step(np.ones(1, np.float32))

@@ -79,13 +79,14 @@ class ModelSession:
         self.model, self._loaded, self._interface, self.space, self.sizes = model, loaded, interface, space, sizes
         self._adapters, self._adapter = adapters, dict[str, Array]()
         self.types, self.initial = states, initial
-        self._changing = [state.name for state in states.values() if not all(isinstance(d, int) for d in state.dims)]
+        fixed = (s.name for s in states.values() if s.grows is None and all(isinstance(dim, int) for dim in s.dims))
         self._limited = [s for s in states.values() if s.grows is not None and s.labels[s.grows] in sizes.limits]
         self._lock = threading.RLock() if lock is None else lock
         self.is_shared = lock is not None
         self.state = States(loaded, states, sizes, self._lock)
         self.reset()
-        self._shapes = {name: self._loaded.shape(name) for name in self.types}
+        self._shapes = {name: self._loaded.shape(name) for name in fixed}
+        self._changing = [name for name in states if name not in self._shapes]
 
     @property
     def labels(self) -> set[str]:
