@@ -27,7 +27,11 @@ def _library() -> ctypes.PyDLL | None:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return None
     library = ctypes.PyDLL(None)
-    return library if hasattr(library, "fesetenv") else None
+    try:
+        library.fegetenv, library.fesetenv  # noqa: B018
+    except AttributeError:
+        return None
+    return library
 
 
 class DenormalsAsZeros:

@@ -123,7 +123,7 @@ def step_of(
 
 
 def _extra_arguments(update: Function, loss_of: Function, value: jax.Array, gradients: PyTree) -> dict[str, object]:
-    """What a transformation asks for beside gradients, state and parameters, by the names that optax gives it."""
+    """The arguments that a transformation takes beside gradients, state and parameters, by the names that optax gives it."""
     offered = {
         "value": value, "grad": gradients, "value_fn": loss_of, "obj_fn": loss_of,
         "grad_fn": lambda parameters, _: jax.grad(loss_of)(parameters),

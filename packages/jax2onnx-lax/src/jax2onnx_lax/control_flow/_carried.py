@@ -21,7 +21,7 @@ def any_narrow(avals: Iterable[Aval]) -> bool:
 
 
 def apart(x: Array) -> Array | Complex:
-    """What is handed on in place of an array: integers of at least 8 bits, the parts of complex numbers, other arrays as they are."""
+    """The form in which an array is handed on: integers of at least 8 bits, the parts of complex numbers, other arrays as they are."""
     handed_on: Array | Complex = (
         x.astype(jnp.int8 if is_signed(x.dtype) else jnp.uint8) if _is_narrow(x.dtype) else parts(x)
     )

@@ -51,7 +51,7 @@ def searchsorted(
 
 
 @rules.lower("jax.numpy.searchsorted")
-def search_among_few(ctx: Context, a: Value, v: Value, *, side: str) -> Sequence[Value]:
+def search_among_few(ctx: Context, a: Value, v: Value, *, side: str) -> Value:
     """The number of known numbers in order that come before another, behind all of which NaN is."""
     known = ctx.known(a)
     if known is None or not np.array_equal(known, np.sort(known)):
@@ -61,7 +61,7 @@ def search_among_few(ctx: Context, a: Value, v: Value, *, side: str) -> Sequence
         is_behind = among >= searched[..., None] if side == "left" else among > searched[..., None]
         return jnp.sum(~is_behind, -1, dtype=ctx.avals_out[0].dtype)
 
-    return ctx.inline(jax.make_jaxpr(count)(*ctx.avals_in), a, v)
+    return ctx.jax(count, a, v)
 
 
 def _ranks(x: jax.Array) -> jax.Array:
