@@ -116,3 +116,30 @@ def test_factors_of_a_bias(rewrite, logits, mask):
 
 def test_a_bias_from_which_logits_are_taken_away_has_no_attention(declined):
     assert declined(FuseAttention(), attention("l = Sub(c, a)"), X, "float[3,4] y") == []
+
+
+@pytest.mark.parametrize(
+    ("bias", "is_ordinary"),
+    [
+        ("b = Constant<value = float[5] {1, 2, 3, 4, 5}>()", True),
+        ("b = Constant<value = float[5] {1, 2, 3, 4, 1e30}>()", False),
+        ("b = MatMul(x, k)", True),
+        ("r = MatMul(x, k) b = Mul(r, two)", True),
+        ("b = Mul(c, two)", False),
+        ("r = MatMul(x, k) b = Mul(r, c)", False),
+        ("b = Cast<to = 1>(i)", True),
+        ("b = Cast<to = 1>(d)", False),
+        ("r = Cast<to = 1>(j) axes = Constant<value = int64[1] {0}>() b = Unsqueeze(r, axes)", True),
+        ("axes = Constant<value = int64[1] {0}>() b = Unsqueeze(o, axes)", False),
+        ("axis = Constant<value = int64 {1}>() b = CumSum(c, axis)", True),
+        ("b = Softmax<axis = -1>(c)", False),
+        ("b = Where(m, zero, inf)", False),
+    ],
+)
+def test_a_bias_below_a_mask_of_the_probabilities_is_computed_of_ordinary_numbers(fused, declined, bias, is_ordinary):
+    body = f"{CONSTANTS} a = MatMul(x, k) {bias} e = Add(a, b) l = Where(m, e, lowest) s = Softmax<axis = -1>(l) p = Where(m, s, zero) y = MatMul(p, v)"
+    inputs = X + ", int64[3,5] i, double[3,5] d, int64[5] j, float[5] o"
+    assert ("Attention" in fused(FuseAttention(), body, inputs, "float[3,4] y")) is is_ordinary
+    if not is_ordinary:
+        (reason,) = declined(FuseAttention(), body, inputs, "float[3,4] y")
+        assert reason.startswith("a bias that ")
