@@ -268,7 +268,10 @@ def _softmax(line: _Line) -> Sparsity | None:
 
 
 _SCATTERS = ("ScatterElements", "ScatterND")
-KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
+KEEP_ZEROS = frozenset({
+    "Abs", "Atan", "Cast", "Ceil", "Celu", "Elu", "Erf", "Floor", "Gelu", "HardSwish", "Identity", "LeakyRelu", "Mish", "Neg", "Relu",
+    "Round", "Selu", "Sign", "Sin", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "Transpose",
+})  # fmt: skip
 
 _RULES: Mapping[str, Callable[[_Line], Sparsity | None]] = {
     "Add": _sum,
