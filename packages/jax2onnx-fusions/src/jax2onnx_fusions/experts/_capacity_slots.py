@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
+from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import size_of
-from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
+from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.patterns import operation, scalar
 
 from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes
-from jax2onnx_fusions.experts._sparsity import KEEP_ZEROS, Sparsity, Validity, scattered, sparsity
+from jax2onnx_fusions.experts._sparsity import KEEP_ZEROS, Sparsity, reduced_count, scattered, sparsity
 
 __all__ = ["CombinedSlots", "GatheredSlots", "Slots", "combined_slots", "gathered_slots"]
 
@@ -54,7 +53,7 @@ class CombinedSlots(Slots):
 
     Attributes:
       gates: [tokens, experts · slots], the gates.
-      sparsity: a bound on the gates of a token that are not zero.
+      sparsity: a bound on the gates of a token that are not zero, if all numbers are finite.
     """
 
     gates: ir.Value
@@ -134,17 +133,16 @@ class _Axes:
 
     def of_operand(self, node: ir.Node, index: int) -> _Axes | None:
         """The axes of an operand; None where a row depends on other rows."""
-        found = []
-        for rows in (self.experts, self.slots):
-            own = None if rows is None else operand_sub_axes(node, rows)
-            if rows is not None and (own is None or len(own) <= index):
-                return None
-            found.append(None if own is None else own[index])
-        return dataclasses.replace(self, experts=found[0], slots=found[1])
+        found = operand_axes(node, ExpertAxes((self.slots,), self.experts))
+        return (
+            None
+            if found is None
+            else dataclasses.replace(self, experts=found[index].expert, slots=found[index].tokens[0])
+        )
 
 
 def _joint(value: ir.Value | None, axes: _Axes | None, depth: int) -> Sparsity | None:
-    """A bound on the nonzero elements among all slots of all experts."""
+    """A bound on the nonzero elements among all slots of all experts, if all numbers are finite."""
     if value is None or axes is None or not depth:
         return None
     if axes.experts is None or axes.slots is None:
@@ -182,10 +180,7 @@ def _product(node: ir.Node, axes: _Axes, depth: int) -> Sparsity | None:
         elif own.slots is not None:
             by_slot += _present(sparsity(operand, own.slots, own.capacity))
     found += [_times(one, other) for one in by_expert for other in by_slot]
-    best = min(found, key=lambda one: (one.bound, one.validity), default=None)
-    if best is None or node.op_type == "And":
-        return best
-    return best.at_best(Validity.IF_FINITE)
+    return min(found, key=lambda one: (one.bound, one.validity), default=None)
 
 
 def _present(found: Sparsity | None) -> list[Sparsity]:
@@ -198,30 +193,20 @@ def _times(one: Sparsity, other: Sparsity) -> Sparsity:
 
 def _matmul(node: ir.Node, axes: _Axes) -> Sparsity | None:
     """The bound of a MatMul of a one-hot of experts and a one-hot of slots."""
-    roles = operand_axes(node, ExpertAxes((axes.slots,), axes.experts))
+    left, right = axes.of_operand(node, 0), axes.of_operand(node, 1)
     dims = dims_of(node.inputs[0])
-    if roles is None or dims is None or not isinstance(dims[-1], int):
+    if left is None or right is None or dims is None or not isinstance(dims[-1], int):
         return None
     found: list[Sparsity] = []
-    for operand, own in zip(node.inputs, roles, strict=True):
-        (slots,), experts = own.tokens, own.expert
-        if experts is not None and slots is None:
-            found += _present(sparsity(operand, experts, axes.count))
-        elif slots is not None and experts is None:
-            found += _present(sparsity(operand, slots, axes.capacity))
-    if len(found) != 2:
-        return None
-    return Sparsity(math.prod(one.bound for one in found) * dims[-1], Validity.IF_FINITE)
+    for operand, own in zip(node.inputs, (left, right), strict=True):
+        if own.experts is not None and own.slots is None:
+            found += _present(sparsity(operand, own.experts, axes.count))
+        elif own.slots is not None and own.experts is None:
+            found += _present(sparsity(operand, own.slots, axes.capacity))
+    return _times(*found).times(dims[-1]) if len(found) == 2 else None
 
 
 def _reduction(node: ir.Node, axes: _Axes, depth: int) -> Sparsity | None:
     """The bound of one table times the number of tables that are reduced: each may hold other elements."""
-    rank, dims = rank_of(node.inputs[0]), dims_of(node.inputs[0])
-    reduced = None if rank is None else named_axes(node, rank)
-    found = _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1)
-    if reduced is None or dims is None or found is None:
-        return None
-    sizes = [dims[axis] for axis in reduced]
-    if not all(isinstance(size, int) for size in sizes):
-        return None
-    return Sparsity(found.bound * math.prod(size for size in sizes if isinstance(size, int)), found.validity)
+    found, count = _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1), reduced_count(node)
+    return None if found is None or count is None else found.times(count)
