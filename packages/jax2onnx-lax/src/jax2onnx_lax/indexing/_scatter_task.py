@@ -226,7 +226,7 @@ def _mask(ctx: Context, task: ScatterTask, valid: Value) -> Value:
 def _neutral(reduction: str, dtype: DtypeLike) -> np.generic:
     """The x for which `reduction(y, x)` is y for every y: -0.0 in sums, which keeps -0.0."""
     identity = MONOIDS[reduction].identity(dtype)
-    return -identity if reduction == "add" and is_float(dtype) else identity
+    return np.negative(identity) if reduction == "add" and is_float(dtype) else identity
 
 
 def over_places(ctx: Context, task: ScatterTask, value: Value, start: StartIndex | None = None) -> Value:
