@@ -122,11 +122,11 @@ class OrtModel:
             missing, unknown = self._inputs.keys() - inputs.keys(), inputs.keys() - types.keys()
             what = [f"{w}: {', '.join(sorted(n))}" for w, n in (("missing", missing), ("unknown", unknown)) if n]
             raise ValueError(f"The model has the inputs {', '.join(self._inputs) or '(none)'}; {'; '.join(what)}.")
-        arrays = {name: np.asarray(inputs[name]) for name in types if name in inputs}
-        for name, array in arrays.items():
-            given, wanted = ort_type_name(array.dtype), types[name]
-            if given != wanted:
-                raise TypeError(f"Input {name!r} of the model is {wanted}, not {array.dtype}.")
+        arrays = {}
+        for name, given in inputs.items():
+            arrays[name] = array = np.asarray(given)
+            if ort_type_name(array.dtype) != types[name]:
+                raise TypeError(f"Input {name!r} of the model is {types[name]}, not {array.dtype}.")
         return arrays
 
 

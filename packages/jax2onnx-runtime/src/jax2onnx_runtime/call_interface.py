@@ -15,7 +15,7 @@ from jax2onnx_graph.metadata import read_states
 from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.feeds import sizes_of, symbol_space
-from jax2onnx_runtime.pytrees import PyTree, Template, build, consists_of, leaves, without
+from jax2onnx_runtime.pytrees import Numbered, PyTree, Template, build, consists_of, leaves, without
 from jax2onnx_runtime.sizes import Sizes
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 #: The positional and the keyword arguments of a call.
 Arguments = tuple[Sequence[PyTree], Mapping[str, PyTree]]
 #: The sizes of the symbols for the shapes of a model's inputs, which it checks.
-SizesOf = Callable[[Mapping[str, Sequence[int]]], Sizes]
+SizesOf = Callable[[Mapping[str, tuple[int, ...]]], Sizes]
 
 _REMEMBERED = 256  # shapes of calls
 
@@ -49,6 +49,11 @@ class LeafType:
     perm: tuple[int, ...] | None = None
     element_type: Dtype | None = None
 
+    @functools.cached_property
+    def _is_plain(self) -> bool:
+        """Whether the array of a call is that of the model."""
+        return self.perm is None and self.element_type is None and self.dtype.kind != "c"
+
     def given(self, leaf: PyTree, *, narrows: bool, kind: str = "Input") -> Array:
         """The array of the model for a leaf of a call.
 
@@ -57,6 +62,8 @@ class LeafType:
           narrows: whether 64 bits become 32 where that is the element type.
           kind: what messages call it.
         """
+        if type(leaf) is np.ndarray and leaf.dtype == self.dtype and self._is_plain:  # the usual case
+            return leaf
         array = self._typed(leaf, narrows=narrows, kind=kind)
         if self.dtype.kind == "c":
             array = np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
@@ -70,6 +77,8 @@ class LeafType:
 
     def returned(self, array: Array) -> Array:
         """The leaf of a call for an array of the model."""
+        if self._is_plain:
+            return array
         if self.perm is not None:
             array = array.transpose(*np.argsort(self.perm), *range(len(self.perm), array.ndim))
         if self.dtype.kind == "c":
@@ -78,8 +87,6 @@ class LeafType:
         return array
 
     def _typed(self, leaf: PyTree, *, narrows: bool, kind: str) -> Array:
-        if type(leaf) is np.ndarray and leaf.dtype == self.dtype:  # the usual case
-            return leaf
         if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
             try:
                 return number_array(leaf, self.dtype)
@@ -122,7 +129,7 @@ class CallForm(Protocol):
         """The inverse: the call with these arguments at the leaves."""
         ...
 
-    def result(self, leaves: Mapping[int, PyTree]) -> PyTree:
+    def result(self, leaves: Numbered) -> PyTree:
         """The result with these leaves."""
         ...
 
@@ -157,7 +164,7 @@ class TemplateForm:
         args, kwargs = (build(template, leaves) for template in self.given)
         return args, kwargs
 
-    def result(self, leaves: Mapping[int, PyTree]) -> PyTree:
+    def result(self, leaves: Numbered) -> PyTree:
         """The result with these leaves."""
         return build(self.returned, leaves)
 
@@ -207,7 +214,7 @@ class CallInterface:
         """The function that checks the shapes of the inputs of a model, and tells the sizes of its symbols."""
         space = symbol_space(model)
 
-        def sizes(shapes: Mapping[str, Sequence[int]]) -> Sizes:
+        def sizes(shapes: Mapping[str, tuple[int, ...]]) -> Sizes:
             try:
                 return sizes_of(space, model, shapes)
             except SymbolError as error:
@@ -227,23 +234,25 @@ class CallInterface:
         Raises:
           RuntimeInputError: the arguments differ from those of the export in containers or dtype.
         """
-        found = self._leaves(self.call, args, kwargs, [leaf.name for leaf in self.inputs])
-        return {leaf.name: self.read(number, found[number]) for number, leaf in enumerate(self.inputs)}
+        found = self._leaves(self.call, args, kwargs, ())
+        narrows = not self.x64
+        return {leaf.name: leaf.given(found[number], narrows=narrows) for number, leaf in enumerate(self.inputs)}
 
     def step_feeds(
         self, form: CallForm, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Collection[str]
     ) -> dict[str, Array]:
         """The inputs that are no states, by name, for the arguments of a step; like `feeds`."""
-        found = self._leaves(form, args, kwargs, [leaf.name for leaf in self.inputs if leaf.name not in states])
+        found = self._leaves(form, args, kwargs, states)
         return {self.inputs[number].name: self.read(number, leaf) for number, leaf in found.items()}
 
     def _leaves(
-        self, form: CallForm, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], names: Sequence[str]
+        self, form: CallForm, args: Sequence[PyTree], kwargs: Mapping[str, PyTree], states: Collection[str]
     ) -> Mapping[int, PyTree]:
         """The arguments at the leaves, by number. What the function calls otherwise may have the name of the model's input."""
         try:
             return form.leaves(args, kwargs)
         except RuntimeInputError as error:
+            names = [leaf.name for leaf in self.inputs if leaf.name not in states]
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             if len(given) == len(args) + len(kwargs) and given.keys() == set(names) and _are_arrays(args):
                 return {n: given[leaf.name] for n, leaf in enumerate(self.inputs) if leaf.name in given}
@@ -275,14 +284,14 @@ class CallInterface:
 
     def results(self, outputs: Sequence[Array]) -> PyTree:
         """The result of the function where the model has these outputs; RuntimeInputError for another number of them."""
-        return self.call.result(dict(enumerate(self._returned(outputs))))
+        return self.call.result(self._returned(outputs))
 
     def named_results(self, outputs: Sequence[Array]) -> dict[str, Array]:
         """The arrays of the result, by the names of outputs, where the model has these outputs."""
         return dict(zip((leaf.name for leaf in self.outputs), self._returned(outputs), strict=True))
 
     def _returned(self, outputs: object) -> list[Array]:
-        if not isinstance(outputs, Sequence) or len(outputs) != len(self.outputs):
+        if not isinstance(outputs, (list, Sequence)) or len(outputs) != len(self.outputs):
             given = f"{len(outputs)} arrays" if isinstance(outputs, Sequence) else repr(outputs)[:80]
             names = ", ".join(leaf.name for leaf in self.outputs)
             raise RuntimeInputError(f"The outputs are {names}, but {given} were given.")
@@ -353,7 +362,7 @@ def remembered(check: SizesOf) -> SizesOf:
     def sizes(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Sizes:
         return check(dict(shapes))
 
-    return lambda shapes: sizes(tuple([(name, tuple(shape)) for name, shape in shapes.items()]))
+    return lambda shapes: sizes(tuple(shapes.items()))
 
 
 def named_interface(model: ir.Model) -> CallInterface:

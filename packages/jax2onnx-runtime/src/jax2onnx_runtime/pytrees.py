@@ -9,10 +9,13 @@ from typing import Any, TypeAlias
 
 from jax2onnx_graph.errors import RuntimeInputError
 
-__all__ = ["Foreign", "PyTree", "Record", "Template", "build", "consists_of", "leaves", "without"]
+__all__ = ["Foreign", "Numbered", "PyTree", "Record", "Template", "build", "consists_of", "leaves", "without"]
 
 #: Nested containers of arrays: arguments or results of a call, or one of their leaves.
 PyTree: TypeAlias = Any
+
+#: What is at the leaves of pytrees, by the numbers of these.
+Numbered: TypeAlias = Mapping[int, Any] | Sequence[Any]
 
 _PLAIN = (tuple, list, dict)
 _CONTAINERS = (*_PLAIN, type(None))
@@ -84,7 +87,7 @@ def leaves(template: Template, value: object, place: str) -> Iterator[tuple[int,
         yield from leaves(child, _opened(template, value, place)[key], f"{place}[{key!r}]")
 
 
-def build(template: Template, arrays: Mapping[int, object]) -> PyTree:
+def build(template: Template, arrays: Numbered) -> PyTree:
     """The value of these containers with an array at each leaf.
 
     Raises:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Collection, Mapping, Sequence
 
 import jax
+import numpy as np
 from jax2onnx_runtime.call_interface import Arguments, TemplateForm
-from jax2onnx_runtime.pytrees import Foreign, Record, Template
+from jax2onnx_runtime.pytrees import Foreign, Numbered, Record, Template
 
 from jax2onnx_core.frontend._pytrees import is_too_deep, structure_difference
 from jax2onnx_core.jax_types import PyTree, PyTreeDef
@@ -37,8 +39,16 @@ class TreeForm:
     outputs: Sequence[int]
     wrong: str = "The arguments are not those that the program was exported for:"
 
+    @functools.cached_property
+    def _arrays(self) -> int | None:
+        """The number of arguments, where each is one array; else None."""
+        count = self.tree.num_leaves
+        return count if self.tree == jax.tree_util.tree_structure(((0,) * count, {})) else None
+
     def leaves(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> dict[int, PyTree]:
         """The arguments at the leaves, by number. Raises RuntimeInputError for another pytree."""
+        if not kwargs and len(args) == self._arrays and {*map(type, args)} == {np.ndarray}:  # the usual case
+            return dict(zip(self.inputs, args, strict=True))
         if is_too_deep(*args, *kwargs.values()):
             raise RuntimeInputError("The arguments are nested more than 100 deep, or one of them contains itself.")
         try:
@@ -56,7 +66,7 @@ class TreeForm:
         args, kwargs = jax.tree_util.tree_unflatten(self.tree, [leaves[i] for i in self.inputs])
         return args, kwargs
 
-    def result(self, leaves: Mapping[int, PyTree]) -> PyTree:
+    def result(self, leaves: Numbered) -> PyTree:
         """The result with these leaves."""
         return jax.tree_util.tree_unflatten(self.out_tree, [leaves[i] for i in self.outputs])
 
