@@ -40,20 +40,6 @@ def test_special_values_are_put_right(call: str) -> None:
         np.testing.assert_array_equal(got, right(X, Y) if "z" in call else right(X))
 
 
-@pytest.mark.parametrize(
-    ("constant", "operators"), [("{1.0, 2.0}", ["Max"]), ("{1.0, nan}", ["Max", "IsNaN", "Where"])]
-)
-def test_constants_without_nan_are_not_looked_at(constant: str, operators: list[str]) -> None:
-    text = (
-        f'<ir_version: 8, opset_import: ["" : 18]> g () => (float[2] y) <float[2] c = {constant}> {{ y = Max(c, c) }}'
-    )
-    model = ir.from_onnx_text(text.replace("nan", "0.5"))
-    if "nan" in constant:
-        model.graph.initializers["c"].const_value = ir.tensor(np.array([1, np.nan], np.float32))
-    RepairsPass(OLDEST)(model)
-    assert sorted({node.op_type for node in model.graph}) == sorted(operators)
-
-
 def test_the_newest_version_loses_nothing_of_these() -> None:
     text = '<ir_version: 8, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) { a = Max(x, x) b = Sqrt(a) y = Erf(b) }'
     model = ir.from_onnx_text(text)
