@@ -51,8 +51,8 @@ class Pooling:
     @property
     def lead(self) -> Dims:
         """The two leading dimensions."""
-        *batch, channels = (*(1,) * self.missing, *(self.dims[i] for i in self.rest))
-        return math.prod(batch), channels
+        sizes = (*(1,) * self.missing, *(self.dims[i] for i in self.rest))
+        return math.prod(sizes[:-1]), sizes[-1]
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def pooling(ctx: Context, windows: Windows, axes: Sequence[int]) -> Pooling:
     if len(kernel) < len(axes):
         ctx.decline("windows of symbolic size")
     rest = [i for i in range(len(dims)) if i not in axes]
-    space, strides = [dims[i] for i in axes], [windows.window_strides[i] for i in axes]
+    space, strides = tuple(dims[i] for i in axes), [windows.window_strides[i] for i in axes]
     padding = [windows.padding[axis] for axis in axes]
     pairs = static_pairs(padding)
     if pairs is None:
