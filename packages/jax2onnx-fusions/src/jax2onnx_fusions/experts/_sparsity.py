@@ -200,7 +200,9 @@ def _equality(line: _Lines) -> Sparsity | None:
 def _not(line: _Lines) -> Sparsity | None:
     """Elements that are not equal to zero are other than zero."""
     equal = operation(line.node.inputs[0], "Equal")
-    for index in (0, 1) if equal is not None else ():
+    if equal is None:
+        return None
+    for index in (0, 1):
         if scalar(equal.inputs[1 - index]) == 0:
             return dataclasses.replace(line, node=equal).operand(index)
     return None
