@@ -58,6 +58,25 @@ def test_gates_of_which_many_may_be_other_than_zero(fused, small, old, new):
     assert "Split" not in fused(SelectCapacitySlots(small), MIXTURE.replace(old, new), X, Y)
 
 
+@pytest.mark.parametrize(
+    ("choices", "reduced", "is_taken"),
+    [
+        (2, "ReduceSum<keepdims = 0>(q, one)", True),
+        (2, "ReduceMax<keepdims = 0>(q, one)", True),
+        (2, "ReduceMean<keepdims = 0>(q, one)", False),
+        (2, "ReduceSum<keepdims = 0>(z, one)", False),
+        (6, "ReduceSum<keepdims = 0>(q, one)", False),
+        ("K", "ReduceSum<keepdims = 0>(q, one)", False),
+    ],
+)
+def test_gates_of_several_choices(fused, small, choices, reduced, is_taken):
+    gates = f"q = Mul(ei, cj) z = Cos(q) one = Constant<value = int64[1] {{1}}>() p = {reduced} g = Reshape(p, flat) "
+    inputs = X.replace("int64[2,1,1]", f"int64[2,{choices},1,1]")
+    assert (
+        "Split" in fused(SelectCapacitySlots(small), CONSTANTS + EXPERTS + PLACES + gates + MADE + SUM, inputs, Y)
+    ) == is_taken
+
+
 SCATTERED = (
     "zero = Constant<value = float {0}>() wide = Constant<value = int64[2] {2, 13}>() z = Expand(zero, wide) "
     + "".join(
@@ -106,6 +125,54 @@ def test_slots_of_which_as_many_are_gathered_compute_all(declined, small, indice
     body, inputs = CONSTANTS + MADE + gather, f"{indices}, float[4,3,5] r, float[4,5,6] u, float[4,6,5] d"
     found = declined(SelectCapacitySlots(small), body, inputs, output)
     assert [reason in one for one in found] == [True] if reason else found == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "gather", "output"),
+    [
+        ("int64[4,1,2] k", "y = GatherND<batch_dims = 1>(o, k)", "float[4,1] y"),
+        ("int64[2,1] k", "y = GatherND(o, k)", "float[2,3,5] y"),
+        ("int64[2,3] k", "y = GatherND(o, k)", "float[2] y"),
+        ("int64[2] k", "w = Constant<value = int64[2] {6, 10}>() q = Reshape(o, w) y = Gather(q, k)", "float[2,10] y"),
+        ("int64[2] k", "w = Constant<value = int64[3] {4, 3, 5}>() q = Reshape(o, w) y = Gather(q, k)", "float[2,3,5] y"),
+        ("int64[2] k, int64[R] s", "q = Reshape(o, s) y = Gather(q, k)", "float[A,B] y"),
+        ("int64[R] k", "y = Reshape(o, k)", "float[A,B] y"),
+        ("int64[1,12] k", "w = Constant<value = int64[2] {1, 60}>() q = Reshape(o, w) y = GatherElements<axis = 1>(q, k)", "float[1,12] y"),
+    ],
+)  # fmt: skip
+def test_other_gathers_are_not_of_slots(declined, small, inputs, gather, output):
+    body = CONSTANTS + MADE + gather
+    weights = "float[4,3,5] r, float[4,5,6] u, float[4,6,5] d"
+    assert declined(SelectCapacitySlots(small), body, f"{inputs}, {weights}", output) == []
+
+
+def test_slots_of_an_unknown_capacity_are_none(declined, small):
+    body = CONSTANTS + MADE.replace(
+        "m = Reshape(o, rows)", "v = Constant<value = int64[2] {-1, 5}>() m = Reshape(o, v)"
+    )
+    inputs = "int64[2] k, float[4,S,5] r, float[4,5,6] u, float[4,6,5] d"
+    assert declined(SelectCapacitySlots(small), body + "y = Gather(m, k)", inputs, Y) == []
+
+
+def test_gates_of_one_token_without_its_axis_are_none(declined, small):
+    body = (
+        MIXTURE.replace("{2, 12}", "{12}")
+        .replace("int64[2] flat", "int64[1] flat")
+        .replace("flat = Constant<value = int64[2]", "flat = Constant<value = int64[1]")
+    )
+    assert declined(SelectCapacitySlots(small), body, X.replace("[2,", "[1,"), "float[5] y") == []
+
+
+#: The experts of two tokens, both of the first token.
+BOTH_OF_ONE = """none0 = Constant<value = int64[2] {2, 4}>() z = Expand(none, none0) k = Constant<value = int64[2,2] {0, 1, 0, 3}>()
+    last = Constant<value = int64[1] {2}>() one = Constant<value = float[2] {1, 1}>() s = ScatterND(z, k, one) ei = Unsqueeze(s, last) """
+
+
+@pytest.mark.parametrize("product", ["Mul", "MatMul"])
+def test_scattered_experts_may_all_belong_to_one_token(fused, small, product):
+    body = CONSTANTS + BOTH_OF_ONE + PLACES + f"p = {product}(ei, cj) g = Reshape(p, flat) " + MADE + SUM
+    inputs = X.replace("int64[2,1,1] i, ", "").replace("float[2,1,3] v, ", "")
+    assert "Split" in fused(SelectCapacitySlots(small), body, inputs, Y)
 
 
 def test_slots_that_read_each_other_are_no_mixture(declined, small):

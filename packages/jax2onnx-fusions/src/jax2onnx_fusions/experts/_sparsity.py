@@ -291,7 +291,10 @@ def _softmax(line: _Lines) -> Sparsity | None:
 
 
 _SCATTERS = ("ScatterElements", "ScatterND")
-KEEP_ZEROS = frozenset({"Abs", "Cast", "Identity", "Neg", "Relu", "Sqrt", "Transpose"})
+KEEP_ZEROS = frozenset({
+    "Abs", "Atan", "Cast", "Ceil", "Celu", "Elu", "Erf", "Floor", "Gelu", "HardSwish", "Identity", "LeakyRelu", "Mish", "Neg", "Relu",
+    "Round", "Selu", "Sign", "Sin", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "Transpose",
+})  # fmt: skip
 
 _RULES: Mapping[str, Callable[[_Lines], Sparsity | None]] = {
     "Add": _sum,

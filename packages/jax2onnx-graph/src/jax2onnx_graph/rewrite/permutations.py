@@ -115,17 +115,14 @@ def rewrite_axes(editor: GraphEditor, node: ir.Node, perm: Permutation) -> None:
       node: the node, one that `permutable_inputs` or `remaining_permutation` accepts.
       perm: the permutation that its operands are kept by.
     """
-    facts = facts_of(node.op_type)
+    facts, axes = facts_of(node.op_type), named_axes(node, len(perm))
     if facts.axis is not None:
-        axis = perm[axis_of(node, len(perm))]
-        node.attributes.add(ir.AttrInt64("axis", axis))
-        return
-    axes = named_axes(node, len(perm))
-    if axes is not None:
+        node.attributes.add(ir.AttrInt64("axis", perm[axis_of(node, len(perm))]))
+    elif axes is not None:
         _set_axes(editor, node, [perm[axis] for axis in axes])
-        return
-    for index in facts.per_axis_inputs:
-        _permute_operand(editor, node, index, perm)
+    else:
+        for index in facts.per_axis_inputs:
+            _permute_operand(editor, node, index, perm)
 
 
 def remaining_permutation(node: ir.Node, perm: Permutation) -> Permutation | None:
@@ -133,10 +130,8 @@ def remaining_permutation(node: ir.Node, perm: Permutation) -> Permutation | Non
 
     None for a node that does not remove known axes.
     """
-    if node.domain or len(node.outputs) != 1:
-        return None
     facts = facts_of(node.op_type)
-    if not (node.op_type == "Squeeze" or (facts.reduces and not node.attributes.get_int("keepdims", 1))):
+    if node.domain or not (node.op_type == "Squeeze" or (facts.reduces and not node.attributes.get_int("keepdims", 1))):
         return None
     if _reduces_everything(node):
         return ()
@@ -152,7 +147,7 @@ def _reduces_everything(node: ir.Node) -> bool:
     facts = facts_of(node.op_type)
     if not facts.reduces or facts.axes_input is None:
         return False
-    named = len(node.inputs) > facts.axes_input and node.inputs[facts.axes_input] is not None
+    named = operand(node, facts.axes_input) is not None or "axes" in node.attributes
     return not named and not node.attributes.get_int("noop_with_empty_axes", 0)
 
 

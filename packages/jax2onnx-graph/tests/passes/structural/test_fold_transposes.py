@@ -68,6 +68,55 @@ def test_the_transpose_of_a_product_is_the_product_in_the_other_order(rewrite, p
     assert rewrite(FoldTransposes(), HEAD + text) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("product", "perm"),
+    [
+        ("p = MatMul(a, b)", [0, 1]),  # nothing is transposed
+        ("p = Gemm<beta = 2.0>(a, b, c)", [1, 0]),  # a summand
+        ("p = MatMul(s, b)", [0, 2, 1]),  # a stack of products
+        ("p = MatMul(a, s)", [0, 2, 1]),
+        ("p = Add(a, b)", [1, 0]),
+    ],
+)
+def test_other_products_stay_in_their_order(rewrite, product, perm):
+    shape = "3,3,3" if len(perm) == 3 else "3,3"
+    text = f"""g (float[3,3] a, float[3,3] b, float[3,3] c, float[3,3,3] s) => (float[{shape}] y) {{
+      {product} y = Transpose<perm = {perm}>(p) }}"""
+    (result,) = rewrite(FoldTransposes(), HEAD + text)
+    assert "(b, a" not in result
+    assert "Gemm{1" not in result
+
+
+def test_a_target_without_gemm_keeps_the_order_of_a_product(rewrite, limited):
+    text = "g (float[2,3] a, float[3,4] b) => (float[4,2] y) { p = MatMul(a, b) y = Transpose<perm = [1, 0]>(p) }"
+    assert rewrite(FoldTransposes(limited("Gemm")), HEAD + text) == ["Transpose{[1, 0]}(MatMul(a, b))"]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # Two axes turned, read by something of three.
+        ("t = Transpose<perm = [1, 0]>(m) y = Add(t, c)", "Add(Transpose{[1, 0]}(m), c)"),
+        ("t = Transpose<perm = [1, 0]>(m) r = Relu(t) y = Mul(c, r)", "Mul(c, Relu(Transpose{[1, 0]}(m)))"),
+        ("t = Transpose<perm = [1, 0]>(m) y = MatMul(c, t)", "MatMul(c, Transpose{[1, 0]}(m))"),
+    ],
+)
+def test_a_value_of_more_axes_does_not_take_the_layout(rewrite, body, expected):
+    text = f"g (float[4,4] m, float[4,4,4] c) => (float[4,4,4] y) {{ {body} }}"
+    assert rewrite(FoldTransposes(), HEAD + text) == [expected]
+
+
+def test_axes_that_are_attributes_are_those_of_the_operand(rewrite):
+    """In opset 17 the axes of a mean are an attribute, and no operand names them."""
+    text = f"""g (float[N,3,4,5] x) => (float[N,3] y) {{
+      a = Transpose<{NHWC}>(x)
+      b = Relu(a)
+      y = ReduceMean<axes = [1, 2], keepdims = 0>(b)
+    }}"""
+    (result,) = rewrite(FoldTransposes(), HEAD.replace("20", "17") + text)
+    assert "Transpose{[0, 2, 3, 1]}(" in result
+
+
 def test_a_product_that_others_read_or_of_a_weight_keeps_its_transpose(rewrite):
     text = """g (float[2,3] a, float[3,2] b) => (float[2,2] y, float[2,2] z) <float[3,2] w = {1, 2, 3, 4, 5, 6}> {
       p = MatMul(a, b)

@@ -82,3 +82,37 @@ def test_nested_loops_give_up_what_neither_changes():
         body = b2 (int64 j, bool d2, float[3] s2) => (bool e2, float[3] t2) {
             e2 = Identity(d2) a = Sin(x) b = Cos(s) v = Add(a, b) t2 = Add(v, s2) }>"""
     assert _split(body) == (["Sin"], ["Identity", "Cos", "Add", "Loop"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "axes", "moved"),
+    [
+        ("float[4,3] s", "", True),
+        ("float[0,3] s", "", False),
+        ("float[N,3] s", "", False),
+        ("float[N,4] s", ", scan_input_axes = [1]", True),
+        ("float[4,N] s", ", scan_input_axes = [1]", False),
+    ],
+)
+def test_a_scan_over_known_many_steps_runs(inputs, axes, moved):
+    text = f"""{HEAD} g (float[3] x, float[M] z, {inputs}) => (float[3] y) {{
+        y = Scan<num_scan_inputs = 1{axes}, body = b (float[3] p, float[3] r) => (float[3] q) {{
+            m = ReduceMax(z) q = Add(p, m) }}>(x, s) }}"""
+    model = ir.from_onnx_text(text)
+    HoistInvariants()(model)
+    assert ("ReduceMax" in [node.op_type for node in model.graph]) is moved
+
+
+@pytest.mark.parametrize(
+    ("start", "moved"),
+    [("m, c", True), ("n, c", False), ("none, c", False), ("m, f", False), ("m, d0", False), (", c", True), ("m, ", True)],
+)  # fmt: skip
+def test_a_loop_that_is_known_to_begin_runs(start, moved):
+    text = f"""{HEAD} g (int64 n, bool d0, float[3] x, float[N] z) => (float[3] y) {{
+        c = Constant<value = bool {{1}}>() f = Constant<value = bool {{0}}>()
+        m = Constant<value = int64 {{1}}>() none = Constant<value = int64 {{0}}>()
+        y = Loop({start}, x)<body = b (int64 i, bool d, float[3] s) => (bool e, float[3] t) {{
+            e = Identity(d) a = ReduceMax(z) t = Add(a, s) }}> }}"""
+    model = ir.from_onnx_text(text)
+    HoistInvariants()(model)
+    assert ("ReduceMax" in [node.op_type for node in model.graph]) is moved

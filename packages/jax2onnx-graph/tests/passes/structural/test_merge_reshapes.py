@@ -3,8 +3,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
-from onnx_ir import from_onnx_text
+from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes, view_of
+from onnx_ir import Shape, from_onnx_text
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
 CONSTANTS = """<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] nine = {9}, int64[1] back = {-1},
@@ -41,6 +41,56 @@ def test_what_changes_values_or_shapes_stays(rewrite, operator):
     text = f"g (float[N,4,5] x) => (float[{shape}] y) {CONSTANTS} {{ {operator} y = Relu(a) }}"
     (result,) = rewrite(MergeReshapes(), HEAD + text)
     assert operator[4:].split("(")[0] in result
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "a = Transpose(x)",
+        "a = Transpose<perm = [1, 0]>(x)",
+        "a = Pad(x, shift)",
+        "a = Pad(x, p)",
+        'a = Pad<mode = "reflect">(x, shift)',
+        "a = Slice(x, last, before, rows, back)",
+        "a = Slice(x, last, before, rows, k)",
+        "a = Concat<axis = 0>(x, e)",
+        "a = Max(x, x, x)",
+    ],
+)
+def test_what_moves_values_within_the_same_shape_stays(rewrite, operator):
+    """Of a square, and with operands that are known at run time only."""
+    text = f"""g (float[4,4] x, int64[4] p, int64[1] k, float[0,4] e) => (float[A,B] y)
+      <int64[4] shift = {{1, 0, -1, 0}}, int64[1] last = {{3}}, int64[1] before = {{-9}}, int64[1] rows = {{0}}, int64[1] back = {{-1}}> {{
+      {operator} y = Relu(a) }}"""
+    model = from_onnx_text(HEAD + text)
+    model.graph.node(0).outputs[0].shape = Shape([4, 4])
+    assert not MergeReshapes()(model).modified
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "view"),
+    [
+        ("2,3", "2,1,3", ("Unsqueeze", [1])),
+        ("4", "1,4,1", ("Unsqueeze", [0, 2])),
+        ("1,N,1", "N", ("Squeeze", [0, 2])),
+        ("1,4", "4,1", ("Reshape", [4, 1])),
+        ("2,3", "2,3", ("Reshape", [2, 3])),
+        ("N,3,4", "N,12", ("Reshape", [0, 12])),
+        ("3,N,4", "N,12", ("Reshape", [-1, 12])),
+        ("N,2", "2,N", ("Reshape", [2, -1])),
+        ("4,N", "2,2,N", ("Reshape", [2, 2, -1])),
+        ("N,M,2", "N,2*M", ("Reshape", [0, -1])),
+        ("N,M,2,3", "N,M,6", ("Reshape", [0, 0, 6])),
+        ("N,M,4", "M,N,4", None),  # two sizes are not known
+        ("N - 1,M,2", "N - 1,2*M", None),  # a copied size may be 0, which leaves the other open
+        ("N - 1,2,3", "N - 1,6", ("Reshape", [0, 6])),
+        ("0,4", "4,0", None),
+        ("0,4", "0,2,2", None),
+    ],
+)
+def test_views_by_their_dimensions(source, target, view):
+    dims = [tuple(Shape([int(dim) if dim.isdigit() else dim for dim in text.split(",")])) for text in (source, target)]
+    assert view_of(*dims) == view
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import estimated_elements
-from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known, same_dims
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, given_operands, known, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
@@ -80,11 +80,13 @@ def _merge(editor: GraphEditor, node: ir.Node) -> None:
 def _merge_with_product(editor: GraphEditor, node: ir.Node) -> bool:
     """Rule 1 for `Transpose(a · b)`, which is `Gemm(b, a)` with both transposed; whether it is one."""
     product = operation(node.inputs[0], "MatMul", "Gemm")
-    if product is None or not is_read_once(node.inputs[0]) or len([x for x in product.inputs if x is not None]) != 2:
+    if product is None or not is_read_once(node.inputs[0]) or len(given_operands(product)) != 2:
         return False
     a, b = product.inputs[:2]
     dtype = node.outputs[0].dtype
-    if any(len(dims_of(x) or ()) != 2 or constant_tensor(x) is not None for x in (a, b)) or dtype is None:
+    if permutation_of(node) != (1, 0) or dtype is None:
+        return False
+    if any(len(dims_of(x) or ()) != 2 or constant_tensor(x) is not None for x in (a, b)):
         return False
     if not editor.target.supports("Gemm", dtype.numpy(), editor.opset):
         return False
