@@ -197,7 +197,10 @@ STACK = (
 STACKED = " ".join(f"q{e} = Unsqueeze(m{e}, a1)" for e in range(4)) + " st = Concat<axis = 1>(q0, q1, q2, q3) "
 SUMMED = "w = Mul(gu, st) y = ReduceSum<keepdims = 0>(w, a1)"
 IN_FRONT = STACKED.replace("a1", "a0").replace("axis = 1", "axis = 0").replace("st =", "sf =")
-SQUARES = " ".join(f"f{e} = Reshape(m{e}, parts) q{e} = Unsqueeze(f{e}, a1)" for e in range(4)) + " st = Concat<axis = 1>(q0, q1, q2, q3) "
+SQUARES = (
+    " ".join(f"f{e} = Reshape(m{e}, parts) q{e} = Unsqueeze(f{e}, a1)" for e in range(4))
+    + " st = Concat<axis = 1>(q0, q1, q2, q3) "
+)
 
 
 @pytest.mark.parametrize(
