@@ -69,7 +69,11 @@ def test_the_parameters_of_positional_arguments(
 @pytest.mark.parametrize(
     ("count", "kwargs", "message"),
     [
-        (3, {}, r"The function _two\(x.*\).* cannot be called with 3 positional inputs: too many positional arguments\."),
+        (
+            3,
+            {},
+            r"The function _two\(x.*\).* cannot be called with 3 positional inputs: too many positional arguments\.",
+        ),
         (1, {"x": 1}, r"cannot be called with 1 positional inputs and keywords x: multiple values for argument 'x'\."),
         (1, {"z": 1, "y": 1}, r"with 1 positional inputs and keywords z, y: got an unexpected keyword argument 'z'\."),
         (1, {1: 1}, r"kwargs has the key 1; the keys are names of parameters"),
