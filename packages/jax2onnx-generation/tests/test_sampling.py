@@ -113,12 +113,25 @@ def test_without_a_seed_the_numbers_are_others_each_time():
     ("option", "value"),
     [
         ("repetition_penalty", 0), ("temperature", -1), ("temperature", float("nan")), ("top_k", 0), ("top_k", 1.5),
-        ("top_p", 0), ("top_p", 1.1), ("min_p", -0.1), ("seed", -1),
+        ("top_p", 0), ("top_p", 1.1), ("min_p", -0.1), ("seed", -1), ("repetition_penalty", float("inf")), ("repetition_penalty", "1"),
+        ("temperature", float("inf")), ("temperature", None), ("top_k", True), ("top_k", "1"), ("top_p", "0.5"), ("min_p", 1.1), ("min_p", "0"),
+        ("seed", True), ("seed", 0.0),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused(option, value):
     with pytest.raises(OptionError, match=re.escape(f"{option}={value!r}, but it is")):
         Sampling(**{option: value})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("repetition_penalty", 1e-9), ("temperature", 0), ("temperature", np.float32(0.5)), ("top_k", 1), ("top_p", 1), ("top_p", 1e-9),
+        ("min_p", 0), ("min_p", 1), ("seed", 0),
+    ],
+)  # fmt: skip
+def test_options_at_their_limits_are_taken(option, value):
+    assert getattr(Sampling(**{option: value}), option) == value
 
 
 # -- known answers: the logits processors of transformers 5.23 on these logits -------------------

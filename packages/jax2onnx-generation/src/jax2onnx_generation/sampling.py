@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Collection
 
 import numpy as np
@@ -41,12 +42,16 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        positive = 0 < self.repetition_penalty < math.inf
-        _check(positive, "repetition_penalty", self.repetition_penalty, "a number above 0; 1 changes nothing")
-        _check(0 <= self.temperature < math.inf, "temperature", self.temperature, "a number from 0 on; 0 is greedy")
+        penalty, temperature = self.repetition_penalty, self.temperature
+        positive = _is_number(penalty) and 0 < penalty < math.inf
+        _check(positive, "repetition_penalty", penalty, "a number above 0; 1 changes nothing")
+        has_temperature = _is_number(temperature) and 0 <= temperature < math.inf
+        _check(has_temperature, "temperature", temperature, "a number from 0 on; 0 is greedy")
         _check(self.top_k is None or _is_whole(self.top_k, 1), "top_k", self.top_k, "a whole number from 1 on")
-        _check(self.top_p is None or 0 < self.top_p <= 1, "top_p", self.top_p, "a number above 0 and up to 1")
-        _check(self.min_p is None or 0 <= self.min_p <= 1, "min_p", self.min_p, "a number from 0 to 1")
+        has_mass = self.top_p is None or (_is_number(self.top_p) and 0 < self.top_p <= 1)
+        _check(has_mass, "top_p", self.top_p, "a number above 0 and up to 1")
+        has_part = self.min_p is None or (_is_number(self.min_p) and 0 <= self.min_p <= 1)
+        _check(has_part, "min_p", self.min_p, "a number from 0 to 1")
         _check(self.seed is None or _is_whole(self.seed, 0), "seed", self.seed, "a whole number from 0 on")
 
     def generators(self, count: int) -> list[np.random.Generator]:
@@ -122,15 +127,19 @@ def keep_min_p(logits: Array, part: float) -> Array:
     return np.flatnonzero(logits - logits.max() >= least)
 
 
-def _with_largest(numbers: Array, count: int) -> Array:
+def _with_largest(values: Array, count: int) -> Array:
     """The indices, ascending, of the `count` largest numbers, of those that are as large as one of them, and of some others.
 
     So many blocks of numbers have a largest one above the bound that is found, and finding it is far quicker than sorting.
     """
-    blocks = numbers[: len(numbers) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
+    blocks = values[: len(values) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
     if len(blocks) <= count:
-        return np.arange(len(numbers))
-    return np.flatnonzero(numbers >= np.partition(blocks, len(blocks) - count)[len(blocks) - count])
+        return np.arange(len(values))
+    return np.flatnonzero(values >= np.partition(blocks, len(blocks) - count)[len(blocks) - count])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real)
 
 
 def _is_whole(number: object, least: int) -> bool:

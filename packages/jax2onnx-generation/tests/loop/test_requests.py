@@ -76,6 +76,10 @@ def test_other_ends_are_refused(stop):
     [
         ({"ends": Ends(5, texts=("END",))}, "a stop text needs a tokenizer"),
         ({"beams": Beams(2), "sampling": Sampling(temperature=1.0)}, "they have no temperature"),
+        ({"beams": Beams(2), "sampling": Sampling(repetition_penalty=2.0)}, "they have no temperature"),
+        ({"chunk": True}, "prefill_chunk=True, but it is"),
+        ({"chunk": 1.0}, "prefill_chunk=1.0, but it is"),
+        ({"drafts": True}, "draft_tokens=True, but it is"),
         ({"chunk": 0}, "prefill_chunk=0, but it is"),
         ({"drafts": 0}, "draft_tokens=0, but it is"),
     ],
@@ -84,6 +88,24 @@ def test_impossible_requests_are_refused(options, message):
     given: dict[str, Any] = {"ends": Ends(5), **options}
     with pytest.raises(OptionError, match=re.escape(message)):
         Request(**given)
+
+
+def test_beams_have_no_stop_texts(tokenizer):
+    with pytest.raises(OptionError, match="no stop texts"):
+        Request(Ends(5, texts=("END",)), tokenizer=tokenizer, beams=Beams(2))
+    assert Request(Ends(5, texts=("END",)), Sampling(repetition_penalty=2.0), tokenizer, chunk=1, drafts=1).chunk == 1
+
+
+@pytest.mark.parametrize("penalty", [float("nan"), float("inf"), "1", None])
+def test_the_penalty_of_a_length_is_a_number(penalty):
+    with pytest.raises(OptionError, match="length_penalty="):
+        Beams(2, penalty)
+
+
+def test_without_a_vocabulary_tokens_are_numbers_from_0_on():
+    assert prompt_rows([0, 10**6], None, None, goes_on=False) == [[0, 10**6]]
+    with pytest.raises(RuntimeInputError, match="The prompt has the token -1, but tokens are numbers from 0 on"):
+        prompt_rows([1, -1], None, None, goes_on=False)
 
 
 @pytest.mark.parametrize("count", [0, 1.5, True])

@@ -27,6 +27,8 @@ MASKED = float(-0.7 * np.finfo(np.float32).max)
 _ABSORBING = -1e30
 
 _HIDING = 1e3  # a number in the computation of a bias that hides keys, not one of ordinary size
+# One among others in a constant, which may be a bias by distance.
+_HIDING_AMONG_OTHERS = -1e4
 _VIEWS = ("Unsqueeze", "Reshape", "Transpose", "Expand", "Cast")
 _ELEMENTWISE = frozenset({
     "Add", "Cast", "Expand", "Identity", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
@@ -226,8 +228,10 @@ def _hides(bias: ir.Value | None, depth: int = 8) -> bool:
     """Whether a bias is computed of a number that is as large as those which hide keys."""
     node = None if bias is None else bias.producer()
     if node is None or node.domain or not depth or node.op_type not in _ELEMENTWISE:
-        number = scalar(bias, BROADCAST)
-        return number is not None and abs(number) >= _HIDING
+        number, array = scalar(bias, BROADCAST), known(bias, BROADCAST)
+        if number is not None or array is None:
+            return number is not None and abs(number) >= _HIDING
+        return is_floating(bias) and float(array.min(initial=0)) <= _HIDING_AMONG_OTHERS
     return any(_hides(value, depth - 1) for value in node.inputs)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import numbers
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -50,6 +52,10 @@ class Beams:
     def __post_init__(self) -> None:
         if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
             raise OptionError(f"beams={self.width!r}, but it is a whole number from 1 on.")
+        if not isinstance(self.length_penalty, numbers.Real) or not math.isfinite(self.length_penalty):
+            raise OptionError(
+                f"length_penalty={self.length_penalty!r}, but it is a number; 0 compares beams by their probabilities alone."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
