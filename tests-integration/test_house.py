@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -202,6 +203,13 @@ def test_nobody_writes_into_the_attributes_of_an_object_as_a_dict(package: str) 
     written = re.compile(r"\bvars\([^()]+\)(\[[^\]]+\] = |\.(update|pop|setdefault|clear)\()")
     found = lines_with(written, package)
     assert not found, "\n".join(found)
+
+
+def test_pytest_goes_into_every_folder_of_tests(pytestconfig: pytest.Config) -> None:
+    """By itself it goes into none that is called "build" or "dist"."""
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {file.parent.relative_to(ROOT) for file in ROOT.glob("packages/*/tests/**/test_*.py")}
+    assert not [str(one) for one in folders if any(fnmatch(part, out) for part in one.parts for out in left_out)]
 
 
 @pytest.mark.parametrize("package", SOURCES)

@@ -103,7 +103,10 @@ def random_mutant(path: Path, chance: random.Random) -> Mutant | None:
 
 
 def without_annotations(source: str) -> str:
-    """What a source does, whatever its types and lengths are said to be, and what is never set; "" for one that is no Python."""
+    """What a source does, whatever its types and lengths are said to be, what is never set, and how much is cached; "" for no Python.
+
+    Nearly all nodes have one result, which is their last as well.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -117,6 +120,10 @@ def without_annotations(source: str) -> str:
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.keyword) and node.arg in ("strict", "frozen"):
             node.value = ast.Constant(None)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "functools.lru_cache":
+            node.args = []
+        elif isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".outputs[-1]"):
+            node.slice = ast.Constant(0)
     return ast.dump(tree)
 
 

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import onnx_ir as ir
-from jax2onnx_graph.labels import LabelCount, check_labels, count_labels, numbers_in, symbol_table, symbols_in
+import pytest
+from jax2onnx_graph.labels import (
+    LabelCount,
+    check_labels,
+    count_labels,
+    fixed_labels,
+    numbers_in,
+    symbol_table,
+    symbols_in,
+)
+from jax2onnx_graph.metadata import DIMS_KEY
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23]>
 g (float[N,4] x) => (float[N,4] y) { a = Exp(x) y = Neg(a) }"""
@@ -78,3 +88,74 @@ def test_dimensions_in_subgraphs_and_functions_are_counted_but_not_what_function
     <domain: "f", opset_import: ["" : 23]> twice (a) => (b) { h = Add(a, a) b = Identity(h) }"""
     made = ir.from_onnx_text(text)
     assert count_labels(made) == LabelCount(symbolic=5, labelled=3)  # q's and h's are not
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("", []),
+        ("N, 4", ["N", "4"]),
+        ("max(N, 2), 4", ["max(N, 2)", "4"]),
+        ("max(N, mod(T, 3)), T", ["max(N, mod(T, 3))", "T"]),
+    ],
+)
+def test_labels_of_fixed_dimensions(text, labels):
+    assert fixed_labels(ir.Value(name="x", metadata_props={DIMS_KEY: text} if text else {})) == labels
+
+
+FIXED = symbol_table({"x": ["N", None]}, lambda _: 1, {"N": 6})
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "line"),
+    [
+        ([6, 4], "N, 4", None),
+        ([6, 4], "N, floordiv(N, 2) + 1", None),
+        ([6, 4], "N", "a: its metadata have labels for 1 dimensions, but it has 2."),
+        ([6, 4], "N, M", "a: axis 1 was 'M'; no input has M."),
+        ([6, 4], "N, 2*N", "a: axis 1 was 2*N, which is 12, but has size 4."),
+        ([5, 4], "N, 4", "a: axis 0 was N, which is 6, but has size 5."),
+    ],
+)
+def test_dimensions_that_were_fixed_stand_for_their_labels(shape, text, line):
+    made = model(a=shape, y=[6, 4])
+    made.graph.inputs[0].shape = ir.Shape([6, 4])
+    made.graph.inputs[0].metadata_props[DIMS_KEY] = "N, 4"
+    made.graph[0].outputs[0].metadata_props[DIMS_KEY] = text
+    made.graph.outputs[0].metadata_props[DIMS_KEY] = "N, 4"
+    assert check_labels(made, FIXED, [["N", None]]) == ([] if line is None else [line])
+
+
+def test_a_fixed_output_that_lost_its_label():
+    made = model(a=[6, 4], y=[6, 4])
+    made.graph.inputs[0].metadata_props[DIMS_KEY] = "N, 4"
+    made.graph.outputs[0].metadata_props[DIMS_KEY] = "6, 4"
+    assert check_labels(made, FIXED, [["N", None]]) == ["y: axis 0 should be N, but is 6."]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_missed"),
+    [
+        ("y = Exp(x)", True),
+        ("u = Exp(x) y = Neg(u)", False),
+        ("y, i = TopK(x, k)", False),
+        ("y, i = TopK(x, two)", True),
+        ("u = Exp(x) y = Add(x, u)", False),
+        (
+            "y = If (c) <then_branch = t () => (float[N] p) { p = Exp(x) }, else_branch = e () => (float[N] q) { q = Neg(x) }>",
+            True,
+        ),
+        (
+            "y = If (c) <then_branch = t () => (float[?] p) { p = Exp(x) }, else_branch = e () => (float[N] q) { q = Neg(x) }>",
+            False,
+        ),
+    ],
+)
+def test_a_dimension_may_have_no_label_where_its_size_depends_on_data(body, is_missed):
+    text = f'<ir_version: 10, opset_import: ["" : 23]> g (float[N] x, bool c, int64[1] k) => (float[?] y) <int64[1] two = {{2}}> {{ {body} }}'
+    made = ir.from_onnx_text(text)
+    for node in made.graph:
+        for value in node.outputs:
+            value.shape = ir.Shape([None])
+    names = [line.partition(":")[0] for line in check_labels(made, KNOWN, [[None]])]
+    assert ("y" in names) is is_missed

@@ -5,8 +5,9 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 import pytest
+from jax2onnx_graph.errors import OptionError, TargetError
 from jax2onnx_graph.facts.operators import OPERATORS
-from jax2onnx_graph.opsets import declare_versions, opset_lines
+from jax2onnx_graph.opsets import check_opset, declare_versions, opset_lines, raise_opset
 from jax2onnx_graph.targets import Target, standard_target
 
 #: Every change of an operator up to this version has been read; a newer one has to be before a target may have it.
@@ -155,3 +156,46 @@ def test_attributes_with_another_default_are_changes():
             same = all(before.attributes[n].default_value == after.attributes[n].default_value for n in shared)
             changed = {change.version for change in OPERATORS[op_type].changes} if op_type in OPERATORS else set()
             assert same or after.since_version in changed, (op_type, lower + 1)
+
+
+class _OfSomeOpsets(Target):
+    opsets = range(18, 24)
+
+
+@pytest.mark.parametrize("opset", [None, 17, 18, 23])
+def test_an_opset_that_a_model_can_have(opset):
+    check_opset(opset, _OfSomeOpsets())
+
+
+@pytest.mark.parametrize(
+    ("opset", "message"),
+    [
+        (16, r"opset=16 is not supported; choose one from 17 to 23\."),
+        (24, r"opset=24 is not supported; choose one from 17 to 23\."),
+        (18.0, r"opset=18\.0 is not supported; it is a whole number; choose one"),
+        (True, r"opset=True is not supported"),
+        ("18", r"opset='18' is not supported; it is a whole number; choose one"),
+    ],
+)
+def test_an_opset_that_no_model_can_have(opset, message):
+    with pytest.raises(OptionError, match=message):
+        check_opset(opset, _OfSomeOpsets())
+
+
+def test_an_opset_is_raised_with_the_file_format_that_has_it():
+    model = declared("y = Relu(x)")
+    raise_opset(model, 23)
+    assert (model.opset_imports[""], model.ir_version) == (23, 11)
+    raise_opset(model, 20)
+    assert (model.opset_imports[""], model.ir_version) == (23, 11)
+
+
+def test_an_opset_is_not_raised_over_a_change_of_meaning():
+    model = declared("y = MaxPool <kernel_shape = [2, 2], ceil_mode = 1> (x)", opset=21, keep_opset=True)
+    model.graph[0].name = "block/MaxPool"
+    raise_opset(model, 21)
+    with pytest.raises(
+        TargetError,
+        match=r"MaxPool \(block/MaxPool\) means something else at opset 22 than at 21\. Export with to_onnx",
+    ):
+        raise_opset(model, 23)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.errors import ConversionError
-from jax2onnx_graph.traversal import all_graphs, all_nodes, all_values, check_depth, given_inputs, subgraphs, walk
+from jax2onnx_graph.traversal import (
+    all_graphs,
+    all_nodes,
+    all_values,
+    check_depth,
+    given_inputs,
+    needed_by,
+    subgraphs,
+    walk,
+)
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23, "own" : 1]>
 g (float[N] x, bool p) => (float[N] z) <float[1] w = {1}> {
@@ -53,3 +62,13 @@ def test_subgraphs_may_be_nested_as_deep_as_a_file_can_be_read():
         ConversionError, match=r"nested 32 deep, but a model file can be read to 31 levels only\. Turn nested"
     ):
         check_depth(nested(32))
+
+
+def test_the_nodes_that_a_node_needs():
+    text = """<ir_version: 10, opset_import: ["" : 23]>
+    g (float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) c = Abs(x) d = Add(b, a) y = Clip(d, , c) e = Log(y) }"""
+    graph = ir.from_onnx_text(text).graph
+    exp, neg, abs_, add, clip, _ = graph
+    assert needed_by(exp) == set()
+    assert needed_by(add) == {exp, neg}
+    assert needed_by(clip) == {exp, neg, abs_, add}

@@ -47,7 +47,11 @@ def _act(x):
 
 
 def _recursive(ctx, x, **_):
-    return _recursive(ctx, x)
+    return _without_end(x)
+
+
+def _without_end(x):  # Python 3.13.0 does not count the calls of functions that take further keywords
+    return _without_end(x)
 
 
 def _undecided(ctx, x, **_):

@@ -159,13 +159,19 @@ LARGE = "a bias that may be as large as the number of masked keys stands before 
         ("b = Identity(c)", False),
         ("r = Cast<to = 1>(n) b = Mul(r, c)", False),
         ("r = Cast<to = 1>(n) b = Exp(r)", False),
+        ("b = Cast<to = 1>(d)", False),
+        ("r = Cast<to = 1>(j) axes = Constant<value = int64[1] {0}>() b = Unsqueeze(r, axes)", True),
+        ("axes = Constant<value = int64[1] {0}>() b = Unsqueeze(o, axes)", False),
+        ("axis = Constant<value = int64 {1}>() b = CumSum(c, axis)", True),
+        ("b = Softmax<axis = -1>(c)", False),
     ],
 )
 def test_biases_before_a_mask_of_probabilities(fused, declined, bias, is_ordinary):
     """They are certainly smaller than the number of masked keys, or they are not."""
+    inputs = X + ", double[3,5] d, int64[5] j, float[5] o"
     body = f"""{CONSTANTS} a = MatMul(x, k) {bias} e = Add(a, b) l = Where(m, e, inf) w = Softmax<axis = -1>(l) p = Where(m, w, zero)
         y = MatMul(p, v)"""
     if is_ordinary:
-        assert "Attention" in fused(FuseAttention(), body, X, "float[3,4] y")
+        assert "Attention" in fused(FuseAttention(), body, inputs, "float[3,4] y")
     else:
-        assert declined(FuseAttention(), body, X, "float[3,4] y") == [LARGE]
+        assert declined(FuseAttention(), body, inputs, "float[3,4] y") == [LARGE]

@@ -37,8 +37,8 @@ VALUES = ", ".join(
 def joined(fused):
     """The number of each operator after the pass."""
 
-    def run(run: str = RUN, join: str = JOIN, y: str = "float[T,4] y") -> Counter[str]:
-        body = LENGTHS + " ".join(run.format(e=e) for e in RUNS) + join
+    def run(run: str = RUN, join: str = JOIN, y: str = "float[T,4] y", lead: str = "") -> Counter[str]:
+        body = lead + LENGTHS + " ".join(run.format(e=e) for e in RUNS) + join
         return Counter(fused(BatchExpertProducts(), body, "float[T,4] x, int64[T,1] i", y, values=VALUES))
 
     return run
@@ -52,6 +52,34 @@ def test_two_products_of_a_run_are_one_and_the_rest_is_computed_of_all_rows(join
 def test_a_bias_of_each_run_stays_with_it(joined):
     found = joined(RUN.replace("a{e} = Sigmoid(g{e})", "h{e} = Add(g{e}, b{e}) a{e} = Sigmoid(h{e})"))
     assert (found["Add"], found["Sigmoid"]) == (4, 1)
+
+
+CONSTANTS = (
+    "second = Constant<value = int64[1] {1}>() half = Constant<value = float {0.5}>() row = Constant<value = float[1,3] {1, 2, 3}>() "
+    "rows = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>() apart = Constant<value = int64[3] {-1, 3, 1}>() "
+    "back = Constant<value = int64[2] {-1, 3}>() kept = Constant<value = int64[2] {0, 3}>() two = Constant<value = int64[2] {2, -1}>() "
+)
+
+
+@pytest.mark.parametrize(
+    ("activation", "operators", "is_joined"),
+    [
+        ("a{e} = Mul(g{e}, half)", {"Mul": 2}, True),
+        ("a{e} = Mul(row, g{e})", {"Mul": 2}, True),
+        ("a{e} = Mul(g{e}, g{e})", {"Mul": 2}, True),
+        ("a{e} = Clip(g{e}, , half)", {"Clip": 1}, True),
+        ("s{e} = ReduceSum<keepdims = 1>(g{e}, second) a{e} = Sigmoid(s{e})", {"ReduceSum": 2, "Sigmoid": 1}, True),
+        ("s{e} = ReduceSum<keepdims = 1>(g{e}, first) a{e} = Sigmoid(s{e})", {"ReduceSum": 5, "Sigmoid": 4}, False),
+        ("s{e} = ReduceSum<keepdims = 1>(g{e}) a{e} = Sigmoid(s{e})", {"ReduceSum": 5, "Sigmoid": 4}, False),
+        ("v{e} = Reshape(g{e}, apart) w{e} = Sigmoid(v{e}) a{e} = Reshape(w{e}, back)", {"Reshape": 2, "Sigmoid": 1}, True),
+        ("v{e} = Reshape(g{e}, kept) a{e} = Sigmoid(v{e})", {"Reshape": 4, "Sigmoid": 4}, False),
+        ("a{e} = Softmax<axis = 1>(g{e})", {"Softmax": 4}, False),
+    ],
+)  # fmt: skip
+def test_what_keeps_rows_is_computed_of_all_of_them(joined, activation, operators, is_joined):
+    found = joined(RUN.replace("a{e} = Sigmoid(g{e})", activation), lead=CONSTANTS)
+    assert {name: found[name] for name in operators} == operators
+    assert found["MatMul"] == (8 if is_joined else 12)
 
 
 def test_a_matrix_that_something_else_reads_stays_alone(joined):

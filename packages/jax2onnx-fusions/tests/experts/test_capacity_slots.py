@@ -39,7 +39,7 @@ def slots(body: str) -> CombinedSlots | None:
         (TABLES + "q = ReduceSum<keepdims = 0>(ps, a0) r = Mul(ei, cj) p = Mul(q, r)", 1),
         ("t = Squeeze(i, a0) p = Mul(ei, v)", None), ("p = Mul(v, row)", None), ("p = Mul(ei, row)", None), ("p = Mul(cj, v)", None),
         ("p = Add(ei, cj)", None), ("p = Sub(v, v)", None), ("q = Mul(ei, cj) p = Add(q, v)", None), ("q = Mul(ei, cj) p = Exp(q)", None),
-        ("q = Mul(ei, cj) b = Greater(none, q) p = Cast<to = 1>(b)", None), ("q = Mul(ei, cj) b = Greater(q, half) p = Cast<to = 1>(b)", None),
+        ("q = Mul(ei, cj) b = Greater(none, q) p = Cast<to = 1>(b)", 1), ("q = Mul(ei, cj) b = Greater(q, half) p = Cast<to = 1>(b)", 1),
         ("q = Mul(ei, cj) b = Less(q, half) p = Cast<to = 1>(b)", None), ("p = Cast<to = 1>(mask)", None),
         ("b = And(ie, mask) p = Cast<to = 1>(b)", None), ("b = Or(ie, jc) p = Cast<to = 1>(b)", None),
         ("ies = Equal(ns, e) eis = Cast<to = 1>(ies) ps = Mul(eis, cj) p = ReduceSum<keepdims = 0>(ps, a0)", None),
@@ -49,7 +49,7 @@ def slots(body: str) -> CombinedSlots | None:
 )  # fmt: skip
 def test_bounds(gates, bound):
     found = slots(gates)
-    assert (None if found is None else found.sparsity) == (None if bound is None else Sparsity(bound))
+    assert (None if found is None else found.sparsity.bound) == bound
 
 
 def test_a_product_that_sums_over_choices_has_as_many_elements():
@@ -58,7 +58,7 @@ def test_a_product_that_sums_over_choices_has_as_many_elements():
         p = MatMul(left, right)"""
     found = slots(body)
     assert found is not None
-    assert found.sparsity == Sparsity(2)
+    assert found.sparsity == Sparsity(2, Validity.IF_FINITE)
 
 
 @pytest.mark.parametrize("product", ["Mul", "MatMul"])

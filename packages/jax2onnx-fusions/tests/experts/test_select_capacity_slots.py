@@ -58,6 +58,25 @@ def test_gates_of_which_many_may_be_other_than_zero(fused, small, old, new):
     assert "Split" not in fused(SelectCapacitySlots(small), MIXTURE.replace(old, new), X, Y)
 
 
+@pytest.mark.parametrize(
+    ("choices", "reduced", "is_taken"),
+    [
+        (2, "ReduceSum<keepdims = 0>(q, one)", True),
+        (2, "ReduceMax<keepdims = 0>(q, one)", True),
+        (2, "ReduceMean<keepdims = 0>(q, one)", False),
+        (2, "ReduceSum<keepdims = 0>(z, one)", False),
+        (6, "ReduceSum<keepdims = 0>(q, one)", False),
+        ("K", "ReduceSum<keepdims = 0>(q, one)", False),
+    ],
+)
+def test_gates_of_several_choices(fused, small, choices, reduced, is_taken):
+    gates = f"q = Mul(ei, cj) z = Cos(q) one = Constant<value = int64[1] {{1}}>() p = {reduced} g = Reshape(p, flat) "
+    inputs = X.replace("int64[2,1,1]", f"int64[2,{choices},1,1]")
+    assert (
+        "Split" in fused(SelectCapacitySlots(small), CONSTANTS + EXPERTS + PLACES + gates + MADE + SUM, inputs, Y)
+    ) == is_taken
+
+
 SCATTERED = (
     "zero = Constant<value = float {0}>() wide = Constant<value = int64[2] {2, 13}>() z = Expand(zero, wide) "
     + "".join(

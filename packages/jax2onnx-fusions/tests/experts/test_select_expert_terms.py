@@ -91,6 +91,50 @@ def test_a_switch(fused, small, old, new, is_taken):
     assert ("Split" in operators) == is_taken
 
 
+#: The results of four experts, stacked along axis 1 or another one, times their gates, and summed up.
+STACKED = (
+    "numbers = Constant<value = int64[4] {0, 1, 2, 3}>() c = Equal(i, numbers) w = Cast<to = 1>(c) gate = Unsqueeze(w, two) "
+    + " ".join(
+        f"h{e} = MatMul(x, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d) v{e} = Unsqueeze(m{e}, one)" for e in range(4)
+    )
+    + " stack = Concat<axis = 1>(v0, v1, v2, v3) p = Mul(gate, stack) s = ReduceSum<keepdims = 0>(p, one) y = Neg(s)"
+)
+AXES = " ".join(f"{name} = Constant<value = int64[1] {{{n}}}>()" for n, name in enumerate(("zero", "one", "two")))
+BY_EXPERT = (("v{e} = Unsqueeze(m{e}, one)", "v{e} = Unsqueeze(m{e}, zero)"), ("<axis = 1>(v0", "<axis = 0>(v0"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_taken"),
+    [
+        ([], True),
+        ([("Mul(gate, stack)", "Mul(stack, gate)")], True),
+        ([*BY_EXPERT, ("p = ", "moved = Transpose<perm = [1, 0, 2]>(stack) p = "), ("gate, stack", "gate, moved")], True),
+        ([*BY_EXPERT, ("gate = Unsqueeze(w, two)", "turned = Transpose<perm = [1, 0]>(w) gate = Unsqueeze(turned, two)"),
+          ("ReduceSum<keepdims = 0>(p, one)", "ReduceSum<keepdims = 0>(p, zero)")], True),
+        ([("c = Equal(i, numbers)", "c = Less(i, numbers)")], False),
+        ([("Mul(gate, stack)", "Add(gate, stack)")], False),
+        ([("(v0, v1, v2, v3)", "(v0, v1, v2, v2)")], False),
+        ([("ReduceSum<", "ReduceMean<")], False),
+        ([("y = Neg(s)", "other = ReduceMax<keepdims = 0>(stack, one) y = Add(s, other)")], False),
+        ([("y = Neg(s)", "other = ReduceMax<keepdims = 0>(v1, one) y = Add(s, other)")], False),
+        ([("y = Neg(s)", "y = Add(s, m1)")], False),
+        ([("r2 = Relu(h2)", "r2 = Softmax<axis = 0>(h2)")], False),
+        ([("v1 = Unsqueeze(m1, one)", "v1 = Unsqueeze(x, one)")], False),
+        ([("v1 = Unsqueeze(m1, one)", "e1 = Unsqueeze(x, one) v1 = Relu(e1)")], False),
+    ],
+)  # fmt: skip
+def test_experts_that_are_stacked(fused, declined, small, changes, is_taken):
+    body = STACKED
+    for before, after in changes:
+        for old, new in dict.fromkeys((before.format(e=e), after.format(e=e)) for e in range(4)):
+            assert old in body
+            body = body.replace(old, new)
+    promised = small.assuming([Assumption.FINITE])
+    assert ("Split" in fused(SelectExpertTerms(promised), f"{AXES} {body}", X, Y)) == is_taken
+    if is_taken:
+        assert declined(SelectExpertTerms(small), f"{AXES} {body}", X, Y) == [NOT_FINITE]
+
+
 def test_gates_of_numbers_need_the_promise(fused, declined, small):
     assert declined(SelectExpertTerms(small), WEIGHTED, X, Y) == [NOT_FINITE]
     assert fused(SelectExpertTerms(small.assuming([Assumption.FINITE])), WEIGHTED, X, Y).count("Split") == 1

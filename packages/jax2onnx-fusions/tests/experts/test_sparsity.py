@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax2onnx_fusions.experts._sparsity import Sparsity, Validity, sparsity
+from jax2onnx_fusions.experts._sparsity import KEEP_ZEROS, Sparsity, Validity, sparsity
 from jax2onnx_graph.facts.sub_axes import SubAxis
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import ShapeInferencePass
@@ -75,9 +75,17 @@ def test_gates_have_the_bound_of_what_chooses_them(body, bound):
     assert sparsity(value, SubAxis(result.ndim - 1), 8) == bound
 
 
+@pytest.mark.parametrize("function", sorted(KEEP_ZEROS - {"Cast", "Swish", "Transpose"}))
+def test_functions_of_zero_that_are_zero_keep_the_bound(function):
+    value, result = computed(f"{GATES} y = {function}(s)")
+    assert sparsity(value, SubAxis(1), 8) == Sparsity(2, Validity.IF_FINITE)
+    assert most(result, 1) <= 2
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        *[f"{GATES} y = {function}(s)" for function in ("Cos", "Cosh", "HardSigmoid", "Sigmoid", "Softplus")],
         "y = Identity(dense)",
         "y = Where(m, dense, zero)",
         GATES + "y = Where(m, s, dense)",

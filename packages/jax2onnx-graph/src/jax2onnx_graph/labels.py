@@ -10,10 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import OPERATIONS
 from jax2onnx_graph.facts.expressions import evaluate
-from jax2onnx_graph.metadata import DIMS_KEY, SymbolInfo, read_symbols
+from jax2onnx_graph.metadata import DIMS_KEY, SYMBOLS_KEY, SymbolInfo, read_symbols, write_symbols
 from jax2onnx_graph.traversal import all_values, given_inputs, is_value_read, subgraphs
 
-__all__ = ["LabelCount", "check_labels", "count_labels", "fixed_labels", "numbers_in", "symbol_table", "symbols_in"]
+__all__ = [
+    "LabelCount", "check_labels", "count_labels", "describe_symbols", "fixed_labels", "numbers_in", "symbol_table", "symbols_in",
+]  # fmt: skip
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"\b\d+\b")
@@ -38,6 +40,26 @@ def symbol_table(
         symbol: SymbolInfo(symbol, minimum(symbol), values.get(symbol), tuple(places))
         for symbol, places in sorted(origins.items())
     }
+
+
+def describe_symbols(model: ir.Model, known: Mapping[str, SymbolInfo], constraints: Iterable[str]) -> None:
+    """Write into the metadata of a part of a model, or of its copy with other inputs, what is known of its symbols.
+
+    Args:
+      model: the part; only symbols of its inputs are described.
+      known: what is known of symbols.
+      constraints: comparisons that hold for symbols; those of other symbols than the described ones are left out.
+    """
+    labels = {
+        str(value.name): [dim.value if isinstance(dim, ir.SymbolicDim) else None for dim in value.shape or ()]
+        for value in model.graph.inputs
+    }
+    table = symbol_table(
+        labels, lambda name: known[name].minimum if name in known else 0,
+        {name: info.value for name, info in known.items() if info.value is not None},
+    )  # fmt: skip
+    model.metadata_props.pop(SYMBOLS_KEY, None)
+    write_symbols(model, table, [text for text in constraints if symbols_in(text) <= table.keys()])
 
 
 def check_labels(

@@ -54,6 +54,6 @@ cases = [
         "max_pool_of_all_axes",
         lambda x: hk.max_pool(x, (2, 2, 2), (2, 2, 2), "SAME"),
         _IMAGES,
-        expect=expect_graph("Reshape:1xBx9x7x4 -> MaxPool", "If:1xBx5x4x2 -> Reshape", counts={"MaxPool": 1}),
+        expect=expect_graph("Unsqueeze:1xBx9x7x4 -> MaxPool", "If:1xBx5x4x2 -> Squeeze", counts={"MaxPool": 1}),
     ),
 ]

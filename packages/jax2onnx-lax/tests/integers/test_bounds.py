@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp
@@ -103,6 +105,11 @@ BOUNDS: dict[str, tuple[Callable[[jax.Array], jax.Array], tuple[int, int]]] = {
     "padding": (lambda x: jnp.pad(_iota(x), 1, constant_values=-4), (-4, 9)),
     "a concatenation": (lambda x: jnp.concatenate([_iota(x), jnp.full_like(x, 30)]), (0, 30)),
     "an even power": (lambda x: _small(x) ** 2, (0, 25)),
+    "a power of a negative number": (lambda x: _small(x) ** 4, INT32),
+    "a power that leaves the dtype": (lambda x: (x & 63) ** 6, INT32),
+    "a power of a size": (lambda x: _iota(x) ** 3, INT32),
+    "a product of what is not negative": (lambda x: _iota(x) * (_iota(x) + 1), INT32),
+    "a quotient by a size": (lambda x: lax.div(_iota(x) * 3, jnp.full_like(x, x.shape[0])), (0, 2)),
 }  # fmt: skip
 
 
@@ -110,6 +117,49 @@ BOUNDS: dict[str, tuple[Callable[[jax.Array], jax.Array], tuple[int, int]]] = {
 def test_the_bounds_are(name: str) -> None:
     fn, expected = BOUNDS[name]
     assert at(known_of(fn), 10) == expected
+
+
+RANGES = [(-3, 5), (0, 7), (2, 6), (-4, 0), (1, 1)]
+#: The function, and the same of Python's numbers.
+UNARY: dict[str, tuple[Callable[[jax.Array], jax.Array], Callable[[int], int]]] = {
+    "abs": (lax.abs, abs),
+    "neg": (lax.neg, lambda x: -x),
+    "sign": (lax.sign, lambda x: (x > 0) - (x < 0)),
+    "square": (lax.square, lambda x: x * x),
+    "not": (lax.bitwise_not, lambda x: ~x),
+    "cube of the magnitude": (lambda x: abs(x) ** 3, lambda x: abs(x) ** 3),
+}
+BINARY: dict[str, tuple[Callable[[jax.Array, jax.Array], jax.Array], Callable[[int, int], int]]] = {
+    "add": (lax.add, lambda x, y: x + y),
+    "sub": (lax.sub, lambda x, y: x - y),
+    "mul": (lax.mul, lambda x, y: x * y),
+    "max": (lax.max, max),
+    "min": (lax.min, min),
+    "div": (lax.div, lambda x, y: int(x / y)),
+    "rem": (lax.rem, lambda x, y: int(math.fmod(x, y))),
+}
+
+
+def _hull(values: Iterable[int]) -> tuple[int, int]:
+    found = list(values)
+    return min(found), max(found)
+
+
+@pytest.mark.parametrize("x", RANGES, ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_bounds_of_a_function_of_a_range_are_the_tightest(name: str, x: tuple[int, int]) -> None:
+    fn, number = UNARY[name]
+    assert at(known_of(lambda a: fn(jnp.clip(a, *x))), 10) == _hull(number(v) for v in range(x[0], x[1] + 1))
+
+
+@pytest.mark.parametrize("x", RANGES, ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_bounds_of_a_function_of_two_ranges_are_the_tightest(name: str, x: tuple[int, int]) -> None:
+    fn, number = BINARY[name]
+    for y in [(2, 6), (1, 1)] if name in ("div", "rem") else [(-3, 5), (2, 6), (-4, 0)]:
+        known = known_of(lambda a, y=y: fn(jnp.clip(a, *x), jnp.clip(a[::-1], *y)))
+        values = itertools.product(range(x[0], x[1] + 1), range(y[0], y[1] + 1))
+        assert at(known, 10) == _hull(number(*both) for both in values)
 
 
 #: The function of a counter c of n iterations, and what it is in iteration c.

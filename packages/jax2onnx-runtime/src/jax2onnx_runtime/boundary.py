@@ -9,16 +9,8 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import LabelledDim
-from jax2onnx_graph.labels import symbol_table, symbols_in
-from jax2onnx_graph.metadata import (
-    LAYOUTS_KEY,
-    STATES_KEY,
-    SYMBOLS_KEY,
-    SymbolInfo,
-    read_constraints,
-    read_symbols,
-    write_symbols,
-)
+from jax2onnx_graph.labels import describe_symbols
+from jax2onnx_graph.metadata import LAYOUTS_KEY, STATES_KEY, read_constraints, read_symbols
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.passes.structural.fold_casts import FoldCasts
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
@@ -162,15 +154,5 @@ def _relabelled(dim: LabelledDim, renamed: Callable[[str], str]) -> LabelledDim:
 def _describe_symbols(model: ir.Model, names: Mapping[str, str | int]) -> None:
     """Bring the table of symbols in the metadata in line with the inputs, after symbols got the names `names`."""
     renamed = _renaming(names)
-    known: dict[str, SymbolInfo] = {renamed(info.name): info for info in read_symbols(model)}
-    constraints = [renamed(text) for text in read_constraints(model)]
-    labels = {
-        str(value.name): [dim.value if isinstance(dim, ir.SymbolicDim) else None for dim in value.shape or ()]
-        for value in model.graph.inputs
-    }
-    table = symbol_table(
-        labels, lambda name: known[name].minimum if name in known else 0,
-        {name: info.value for name, info in known.items() if info.value is not None},
-    )  # fmt: skip
-    model.metadata_props.pop(SYMBOLS_KEY, None)
-    write_symbols(model, table, [text for text in constraints if symbols_in(text) <= table.keys()])
+    known = {renamed(info.name): info for info in read_symbols(model)}
+    describe_symbols(model, known, map(renamed, read_constraints(model)))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_graph.labels import symbol_table, symbols_in
+from jax2onnx_graph.labels import describe_symbols
 from jax2onnx_graph.metadata import (
     LAYOUTS_KEY,
     STATES_KEY,
@@ -21,7 +21,6 @@ from jax2onnx_graph.metadata import (
     read_symbols,
     write_layouts,
     write_states,
-    write_symbols,
 )
 from jax2onnx_graph.module_names import module_of
 from jax2onnx_graph.traversal import given_inputs, walk
@@ -223,16 +222,7 @@ def _describe(model: ir.Model, stage: ir.Model, read_elsewhere: Collection[ir.Va
       read_elsewhere: what other stages read.
     """
     inputs, outputs = ([str(v.name) for v in values] for values in (stage.graph.inputs, stage.graph.outputs))
-    labels = {
-        str(v.name): [d.value if isinstance(d, ir.SymbolicDim) else None for d in v.shape or ()]
-        for v in stage.graph.inputs
-    }
-    known = {info.name: info for info in read_symbols(model)}
-    table = symbol_table(
-        labels, lambda name: known[name].minimum if name in known else 0,
-        {name: info.value for name, info in known.items() if info.value is not None},
-    )  # fmt: skip
-    write_symbols(stage, table, [text for text in read_constraints(model) if symbols_in(text) <= table.keys()])
+    describe_symbols(stage, {info.name: info for info in read_symbols(model)}, read_constraints(model))
     write_layouts(stage, {k: text for k, text in read_layouts(model).items() if k in inputs or k in outputs})
     others = {value.name for value in read_elsewhere}
     write_states(stage, [pair for pair in read_states(model) if _is_own(pair, inputs, outputs, others)])

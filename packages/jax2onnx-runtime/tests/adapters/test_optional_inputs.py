@@ -36,6 +36,9 @@ def test_any_rank_can_be_given(name: str) -> None:
 def test_without_an_adapter_the_base_is_computed_exactly() -> None:
     opened = with_optional_adapters(make_model(FOUND["a sum"]), [])
     np.testing.assert_array_equal(run(opened), ROWS @ matrix("w"))
+    (pair,) = read_adapters(opened)
+    defaults = [opened.graph.initializers[name].const_value for name in (pair.a, pair.b)]
+    assert [tuple(default.shape.numpy()) for default in defaults] == [(8, 0), (0, 6)]
 
 
 def test_the_rank_is_a_symbol_that_is_new() -> None:

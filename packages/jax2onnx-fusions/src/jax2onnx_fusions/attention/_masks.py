@@ -18,7 +18,7 @@ from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, cheapest, moved
 from jax2onnx_fusions.attention._attention_axes import AttentionAxes
 from jax2onnx_fusions.attention._axes import Axes, Axis, atoms, axes_in, size_of
-from jax2onnx_fusions.attention._formula import BROADCAST, FLOATS, Addend
+from jax2onnx_fusions.attention._formula import BROADCAST, Addend
 
 # JAX's own number for masked logits: a logit of ordinary size added to it leaves just the number.
 MASKED = float(-0.7 * np.finfo(np.float32).max)
@@ -183,12 +183,16 @@ def _is_ordinary(bias: Addend) -> bool:
 
 def _is_computed(bias: ir.Value | None, depth: int = 16) -> bool:
     """Whether a bias is computed of finite numbers: of positions, weights or products, and not of an input alone."""
-    array, node = known(bias, BROADCAST), None if bias is None else bias.producer()
+    if bias is None:
+        return False
+    array, node = known(bias, BROADCAST), bias.producer()
     if array is not None:
         return bool(np.isfinite(array).all()) and float(np.abs(array).max(initial=0)) < _HIDING**2
-    if node is None or node.domain or not depth or node.op_type not in _ELEMENTWISE:
-        return node is not None and node.op_type in ("MatMul", "Gemm", "Range", "CumSum") and not node.domain
-    if node.op_type == "Cast" and node.inputs[0] is not None and node.inputs[0].dtype not in FLOATS:
+    if node is None or node.domain:
+        return False
+    if not depth or node.op_type not in _ELEMENTWISE:
+        return node.op_type in ("MatMul", "Gemm", "Range", "CumSum")
+    if node.op_type == "Cast" and not is_floating(node.inputs[0]):
         return True
     return all(_is_computed(value, depth - 1) for value in node.inputs[: 1 if node.op_type in _VIEWS else None])
 

@@ -6,18 +6,15 @@ import dataclasses
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of
-from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.sizes import size_of
 from jax2onnx_graph.facts.sub_axes import SubAxis
 from jax2onnx_graph.facts.values import dims_of
-from jax2onnx_graph.rewrite.patterns import operation, scalar
+from jax2onnx_graph.rewrite.patterns import operation
 
-from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes, operand_axes
-from jax2onnx_fusions.experts._sparsity import KEEP_ZEROS, Sparsity, reduced_count, scattered, sparsity
+from jax2onnx_fusions.experts._expert_axes import ExpertAxes, Sizes
+from jax2onnx_fusions.experts._sparsity import Sparsity, joint_sparsity
 
 __all__ = ["CombinedSlots", "GatheredSlots", "Slots", "combined_slots", "gathered_slots"]
-
-_DEPTH = 24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +50,7 @@ class CombinedSlots(Slots):
 
     Attributes:
       gates: [tokens, experts · slots], the gates.
-      sparsity: a bound on the gates of a token that are not zero, if all numbers are finite.
+      sparsity: a bound on the gates of a token that are not zero.
     """
 
     gates: ir.Value
@@ -82,8 +79,8 @@ def combined_slots(node: ir.Node) -> CombinedSlots | None:
     if found is None or (dims_of(gates) or ())[1] != found.count:
         return None
     outer, inner = size_of([found.experts]), size_of([found.capacity])
-    axes = _Axes(SubAxis(1, inner=inner), SubAxis(1, outer), found.experts, found.capacity)
-    bound = _joint(gates, axes, _DEPTH)
+    axes = SubAxis(1, inner=inner), SubAxis(1, outer)
+    bound = joint_sparsity(gates, axes, (found.experts, found.capacity))
     return None if bound is None else CombinedSlots(**vars(found), gates=gates, sparsity=bound)
 
 
@@ -120,93 +117,3 @@ def _split_by(view: ir.Value, made: ir.Value, axes: tuple[int, int]) -> Slots | 
         return None
     roles = ExpertAxes((SubAxis(0, size_of([experts])),), SubAxis(0, inner=size_of([capacity])))
     return Slots(made, roles, experts, capacity)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Axes:
-    """The rows of a value that are experts, and those that are slots; None where the value is the same for all of them."""
-
-    experts: SubAxis | None
-    slots: SubAxis | None
-    count: int
-    capacity: int
-
-    def of_operand(self, node: ir.Node, index: int) -> _Axes | None:
-        """The axes of an operand; None where a row depends on other rows."""
-        found = operand_axes(node, ExpertAxes((self.slots,), self.experts))
-        return (
-            None
-            if found is None
-            else dataclasses.replace(self, experts=found[index].expert, slots=found[index].tokens[0])
-        )
-
-
-def _joint(value: ir.Value | None, axes: _Axes | None, depth: int) -> Sparsity | None:
-    """A bound on the nonzero elements among all slots of all experts, if all numbers are finite."""
-    if value is None or axes is None or not depth:
-        return None
-    if axes.experts is None or axes.slots is None:
-        return None
-    node = value.producer()
-    if node is None or node.domain:
-        return None
-    if facts_of(node.op_type).is_view or node.op_type in KEEP_ZEROS:
-        return _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1)
-    match node.op_type:
-        case "ScatterElements" | "ScatterND" | "Slice":
-            return scattered(value, axes.count * axes.capacity)
-        case "Greater" if scalar(node.inputs[1]) == 0:
-            return _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1)
-        case "Mul" | "And":
-            return _product(node, axes, depth)
-        case "MatMul":
-            return _matmul(node, axes)
-        case "ReduceSum" | "ReduceMax":
-            return _reduction(node, axes, depth)
-    return None
-
-
-def _product(node: ir.Node, axes: _Axes, depth: int) -> Sparsity | None:
-    """The least bound of a factor, or the product of the bounds of one that differs by expert and one that differs by slot."""
-    found, by_expert, by_slot = list[Sparsity](), list[Sparsity](), list[Sparsity]()
-    for index, operand in enumerate(node.inputs):
-        own = axes.of_operand(node, index)
-        if own is None:
-            return None
-        if own.experts is not None and own.slots is not None:
-            found += _present(_joint(operand, own, depth - 1))
-        elif own.experts is not None:
-            by_expert += _present(sparsity(operand, own.experts, own.count))
-        elif own.slots is not None:
-            by_slot += _present(sparsity(operand, own.slots, own.capacity))
-    found += [_times(one, other) for one in by_expert for other in by_slot]
-    return min(found, key=lambda one: (one.bound, one.validity), default=None)
-
-
-def _present(found: Sparsity | None) -> list[Sparsity]:
-    return [] if found is None else [found]
-
-
-def _times(one: Sparsity, other: Sparsity) -> Sparsity:
-    return Sparsity(one.bound * other.bound, max(one.validity, other.validity))
-
-
-def _matmul(node: ir.Node, axes: _Axes) -> Sparsity | None:
-    """The bound of a MatMul of a one-hot of experts and a one-hot of slots."""
-    left, right = axes.of_operand(node, 0), axes.of_operand(node, 1)
-    dims = dims_of(node.inputs[0])
-    if left is None or right is None or dims is None or not isinstance(dims[-1], int):
-        return None
-    found: list[Sparsity] = []
-    for operand, own in zip(node.inputs, (left, right), strict=True):
-        if own.experts is not None and own.slots is None:
-            found += _present(sparsity(operand, own.experts, axes.count))
-        elif own.slots is not None and own.experts is None:
-            found += _present(sparsity(operand, own.slots, axes.capacity))
-    return _times(*found).times(dims[-1]) if len(found) == 2 else None
-
-
-def _reduction(node: ir.Node, axes: _Axes, depth: int) -> Sparsity | None:
-    """The bound of one table times the number of tables that are reduced: each may hold other elements."""
-    found, count = _joint(node.inputs[0], axes.of_operand(node, 0), depth - 1), reduced_count(node)
-    return None if found is None or count is None else found.times(count)

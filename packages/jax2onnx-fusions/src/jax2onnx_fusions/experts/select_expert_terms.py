@@ -258,7 +258,9 @@ def _stacked(mixture: Mixture) -> list[tuple[ir.Value, ir.Node]]:
 def _unstacked(value: ir.Value | None, axis: int) -> tuple[ir.Value, ir.Node] | None:
     """The tensor to which a view adds an axis of size 1, and the view; None where the value is something else."""
     source, view = without_axis(value, axis), operation(value, "Unsqueeze", "Reshape")
-    return None if source is None or view is None or not is_read_once(source) else (source, view)
+    if source is None or view is None or not (is_read_once(value) and is_read_once(source)):
+        return None
+    return source, view
 
 
 def _read_switch(node: ir.Node) -> _Chain | None:

@@ -15,7 +15,7 @@ from jax2onnx_graph.errors import WeightsError
 from jax2onnx_graph.weights.absent import AbsentTensor, Weights, WeightType
 from jax2onnx_graph.weights.opening import open_weights
 
-__all__ = ["GivenWeights", "Rename", "bound_model", "needed_weights"]
+__all__ = ["GivenWeights", "Rename", "bound_model", "needed_weights", "renamed"]
 
 #: The names in a source by the names in the program; a mapping may leave out those that are the same.
 Rename = Mapping[str, str] | Callable[[str], str]
@@ -57,7 +57,7 @@ class GivenWeights(Weights):
         self._types = types
         self._source = open_weights(source)
         self._present = set(self._source)
-        self._names = {name: _renamed(name, rename) for name in types}
+        self._names = {name: renamed(name, rename) for name in types}
         self.needed = list(needed)
         self._check()
 
@@ -125,7 +125,8 @@ class GivenWeights(Weights):
         return _parts(result)
 
 
-def _renamed(name: str, rename: Rename | None) -> str:
+def renamed(name: str, rename: Rename | None) -> str:
+    """The name that a weight has among others; its own where it has no other."""
     if rename is None:
         return name
     return rename.get(name, name) if isinstance(rename, Mapping) else rename(name)

@@ -34,7 +34,7 @@ from jax2onnx_lax.padding import (
     unchanged_padding,
 )
 
-__all__ = ["composites", "rules"]
+__all__ = ["Kernel", "Window", "composites", "emit_conv", "rules"]
 
 composites = Composites()
 rules = Rules()
@@ -43,7 +43,7 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 @dataclasses.dataclass(frozen=True)
-class _Window:
+class Window:
     """The movement of the kernel over the spatial axes, one entry per axis."""
 
     kernel: Dims
@@ -53,41 +53,42 @@ class _Window:
     rhs_dilation: tuple[int, ...]
 
     @property
-    def is_dilated(self) -> bool:
-        """Whether the operand or the kernel is dilated."""
-        return any(d != 1 for d in (*self.lhs_dilation, *self.rhs_dilation))
-
-    @property
     def extents(self) -> Dims:
         """The sizes of the kernel with its dilation."""
         return dilated_size(self.kernel, self.rhs_dilation)
 
     def is_same(self, space: Dims) -> bool:
         """Whether the padding is that of "SAME" for an operand of this size."""
-        return not self.is_dilated and is_same_padding(self.padding, space, self.kernel, self.strides)
+        is_undilated = all(d == 1 for d in (*self.lhs_dilation, *self.rhs_dilation))
+        return is_undilated and is_same_padding(self.padding, space, self.kernel, self.strides)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Kernel:
-    """The kernel in ONNX's layout.
+class Kernel:
+    """The kernel in ONNX's layout, [O, I / groups, *window].
 
     Attributes:
-      value: it.
-      reverse: the same in reverse along its spatial axes, if the program reverses that: the derivative of a convolution by its operand does.
+      value: it, or, if `is_reverse`, the same in reverse along its spatial axes.
+      is_reverse: whether the program reverses `value`, as the derivative of a convolution by its operand does.
     """
 
     value: Value
-    reverse: Value | None
+    is_reverse: bool = False
 
     @classmethod
-    def of(cls, ctx: Context, rhs: Value, dtype: Dtype, spec: Sequence[int]) -> _Kernel:
+    def of(cls, ctx: Context, rhs: Value, dtype: Dtype, spec: Sequence[int]) -> Kernel:
         """The kernel `rhs`, whose axes `spec` names in ONNX's order."""
         made = None if ctx.known(rhs) is not None else ctx.definition(rhs)
-        reverse = None
-        if made is not None and made.equation is not None and made.equation.primitive is lax.rev_p:
-            is_reverse = sorted(made.equation.params["dimensions"]) == sorted(spec[2:])
-            reverse = ctx.transpose(ctx.cast(made.operands[0], dtype), spec) if is_reverse else None
-        return cls(ctx.transpose(ctx.cast(rhs, dtype), spec), reverse)
+        is_reverse = (
+            made is not None and made.equation is not None and made.equation.primitive is lax.rev_p
+            and sorted(made.equation.params["dimensions"]) == sorted(spec[2:])
+        )  # fmt: skip
+        given = made.operands[0] if made is not None and is_reverse else rhs
+        return cls(ctx.transpose(ctx.cast(given, dtype), spec), is_reverse)
+
+    def turned(self, ctx: Context, *, reverse: bool) -> Value:
+        """The kernel, or the same in reverse."""
+        return self.value if self.is_reverse is reverse else _reversed(ctx, self.value)
 
 
 @composites.call("jax.lax:conv_general_dilated", name="jax.lax.conv_general_dilated")
@@ -223,14 +224,15 @@ def conv_general_dilated(
     if not is_positive(ctx.avals_in[1].shape[rhs_spec[1]]) and not ctx.guarantees(op_type, types[0], "empty"):
         ctx.decline("there may be no channels")
     x = ctx.transpose(ctx.cast(lhs, types[0]), lhs_spec)
-    kernel = _Kernel.of(ctx, rhs, types[1], rhs_spec)
-    window = _Window(
+    kernel = Kernel.of(ctx, rhs, types[1], rhs_spec)
+    window = Window(
         tuple(ctx.avals_in[1].shape[i] for i in rhs_spec[2:]), tuple(window_strides),
         tuple((low, high) for low, high in padding), tuple(lhs_dilation), tuple(rhs_dilation),
     )  # fmt: skip
     if batch_group_count > 1:
         x = ctx.jax(batch_groups_as_channels, x, groups=batch_group_count)
-    result = _convolve(ctx, op_type, x, kernel, window, groups, tuple(out.shape[i] for i in out_spec))
+    dims = tuple(out.shape[i] for i in out_spec)
+    result = emit_conv(ctx, x, kernel, None, window, groups, dims, op_type=op_type)
     return ctx.transpose(ctx.cast(result, out.dtype), [out_spec.index(i) for i in range(len(out_spec))])
 
 
@@ -313,13 +315,28 @@ def _operator(ctx: Context) -> tuple[str, tuple[Dtype, Dtype]]:
     return "Conv", (common, common)
 
 
-def _convolve(ctx: Context, op_type: str, x: Value, kernel: _Kernel, window: _Window, groups: int, dims: Dims) -> Value:
-    """The convolution of operands in ONNX's layout; `dims` is the shape of the result."""
+def emit_conv(
+    ctx: Context, x: Value, kernel: Kernel, bias: Value | None, window: Window, groups: int, dims: Dims, op_type: str = "Conv"
+) -> Value:  # fmt: skip
+    """The convolution of an operand in ONNX's layout, by Conv or ConvTranspose.
+
+    Args:
+      ctx: the context of the rule. It declines windows that may be larger than their axis by an unknown number of elements.
+      x: [B, I, *space].
+      kernel: the kernel.
+      bias: [O], or None.
+      window: the movement of the kernel.
+      groups: the number of groups that the channels are divided into.
+      dims: the dimensions of the result, [B, O, *space'].
+      op_type: "Conv", or "ConvInteger" for bytes without a bias.
+    """
     sizes, pairs = [k for k in window.kernel if is_static(k)], static_pairs(window.padding)
+    biases = [] if bias is None else [bias]
     if op_type == "Conv" and pairs is not None and len(sizes) == len(window.kernel):
-        is_derivative = kernel.reverse is not None and groups == 1 and math.prod(sizes) > 1
+        is_derivative = kernel.is_reverse and groups == 1 and math.prod(sizes) > 1
         if _is_transposed(ctx, window, x, is_derivative=is_derivative):
-            return _conv_transpose(ctx, x, _flipped_kernel(ctx, kernel, groups), window, sizes, pairs, groups, dims)
+            operands = [x, _flipped_kernel(ctx, kernel, groups), *biases]
+            return _conv_transpose(ctx, operands, window, sizes, pairs, groups, dims)
     if any(d != 1 for d in window.lhs_dilation):
         x, window = _insert_zeros(ctx, x, window)
     space = ctx.known_dims(x)[2:]
@@ -328,8 +345,8 @@ def _convolve(ctx: Context, op_type: str, x: Value, kernel: _Kernel, window: _Wi
         fitted = fit_windows(ctx, space, window.padding, window.extents, window.strides)
     x, pads, auto_pad = _padding(ctx, x, dataclasses.replace(window, padding=fitted.padding))
     result = ctx.op(
-        op_type, x, kernel.value, dims=fitted.dims(dims), group=_unless_one(groups), strides=_unless_ones(window.strides),
-        dilations=_unless_ones(window.rhs_dilation), pads=pads, auto_pad=auto_pad,
+        op_type, x, kernel.turned(ctx, reverse=False), *biases, dims=fitted.dims(dims), group=_unless_one(groups),
+        strides=_unless_ones(window.strides), dilations=_unless_ones(window.rhs_dilation), pads=pads, auto_pad=auto_pad,
     )  # fmt: skip
     return fitted.cut(ctx, result, dims)
 
@@ -353,7 +370,7 @@ def _unless_zeros(padding: Sequence[tuple[int, int]]) -> list[int] | None:
 # -- padding --------------------------------------------------------------------------------
 
 
-def _padding(ctx: Context, x: Value, window: _Window) -> tuple[Value, list[int] | None, str | None]:
+def _padding(ctx: Context, x: Value, window: Window) -> tuple[Value, list[int] | None, str | None]:
     """The padding of an undilated operand: the operand, cut or padded, and the attributes `pads` and `auto_pad`."""
     pairs = static_pairs(window.padding)
     if pairs is not None:
@@ -384,7 +401,7 @@ def _crop(ctx: Context, x: Value, padding: Pairs) -> Value:
     return ctx.slice(x, starts, ends, [2 + i for i in cut], dims=dims)
 
 
-def _insert_zeros(ctx: Context, x: Value, window: _Window) -> tuple[Value, _Window]:
+def _insert_zeros(ctx: Context, x: Value, window: Window) -> tuple[Value, Window]:
     """The operand spread by its dilation and padded, and the window without these."""
     space = [(low, high, d - 1) for (low, high), d in zip(window.padding, window.lhs_dilation, strict=True)]
     # JAX pads by symbolic amounts too, which its annotations do not say.
@@ -397,7 +414,7 @@ def _insert_zeros(ctx: Context, x: Value, window: _Window) -> tuple[Value, _Wind
 # -- transposed convolution -----------------------------------------------------------------
 
 
-def _is_transposed(ctx: Context, window: _Window, x: Value, *, is_derivative: bool) -> bool:
+def _is_transposed(ctx: Context, window: Window, x: Value, *, is_derivative: bool) -> bool:
     """Whether ConvTranspose computes it: the input is dilated, or it is a derivative, and the kernel moves in steps of one."""
     is_undilated = all(d == 1 for d in window.lhs_dilation)
     if (is_undilated and not is_derivative) or any(s != 1 for s in window.strides) or len(window.strides) > 3:
@@ -409,33 +426,39 @@ def _is_transposed(ctx: Context, window: _Window, x: Value, *, is_derivative: bo
 
 
 def _conv_transpose(
-    ctx: Context, x: Value, flipped: Value, window: _Window, sizes: Sequence[int], padding: Pairs, groups: int,
-    dims: Dims,
+    ctx: Context, operands: Sequence[Value], window: Window, sizes: Sequence[int], padding: Pairs, groups: int, dims: Dims
 ) -> Value:  # fmt: skip
-    """Each input element adds the flipped kernel to the output; borders that JAX does not pad are cut off."""
+    """Each input element adds the flipped kernel to the output; borders that JAX does not pad are cut off.
+
+    The operands are the input, the kernel and, if there is one, the bias, which is all that far borders have.
+    """
     full = [(size - 1) * dilation for size, dilation in zip(sizes, window.rhs_dilation, strict=True)]
     cuts = [(overlap - low, overlap - high) for overlap, (low, high) in zip(full, padding, strict=True)]
     missing = [(max(0, -low), max(0, -high)) for low, high in cuts]
-    extra = [high if high < step else 0 for (_, high), step in zip(missing, window.lhs_dilation, strict=True)]
+    steps = map(max, window.lhs_dilation, window.rhs_dilation)
+    extra = [high if high < step else 0 for (_, high), step in zip(missing, steps, strict=True)]
     rest = [(low, high - more) for (low, high), more in zip(missing, extra, strict=True)]
+    is_far = any(map(any, rest))
+    x, flipped, *bias = operands
     batch, channels, *space = dims
     inner = tuple(d - low - high for d, (low, high) in zip(space, rest, strict=True))
     result = ctx.op.ConvTranspose(
-        x, flipped, dims=(batch, channels, *inner), group=_unless_one(groups),
+        x, flipped, *([] if is_far else bias), dims=(batch, channels, *inner), group=_unless_one(groups),
         strides=_unless_ones(window.lhs_dilation), dilations=_unless_ones(window.rhs_dilation),
         pads=_unless_zeros([(max(0, low), max(0, high)) for low, high in cuts]),
         output_padding=extra if any(extra) else None,
     )  # fmt: skip
-    if not any(map(any, rest)):
+    if not is_far:
         return result
     low, high = zip(*rest, strict=True)
-    return ctx.op.Pad(result, ctx.ints([0, 0, *low, 0, 0, *high]), dims=dims)
+    result = ctx.op.Pad(result, ctx.ints([0, 0, *low, 0, 0, *high]), dims=dims)
+    return ctx.op.Add(result, ctx.unsqueeze(bias[0], range(1, len(space) + 1))) if bias else result
 
 
-def _flipped_kernel(ctx: Context, kernel: _Kernel, groups: int) -> Value:
+def _flipped_kernel(ctx: Context, kernel: Kernel, groups: int) -> Value:
     """[groups·out, in, …] → [groups·in, out, …] with the spatial axes reversed."""
     features, inputs, *space = ctx.known_dims(kernel.value)
-    value = _reversed(ctx, kernel.value) if kernel.reverse is None else kernel.reverse
+    value = kernel.turned(ctx, reverse=True)
     if groups == 1:
         return ctx.transpose(value, (1, 0, *range(2, len(space) + 2)))
     value = ctx.reshape(value, (groups, features // groups, inputs, *space))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 import jax
@@ -12,10 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax2onnx_core import Dim, Jaxpr
 from jax2onnx_core.jax_types import Atom, Equation, Var
-from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, is_static, open_jaxpr, struct
+from jax2onnx_core.jaxprs import bind_equation, is_literal, is_static, open_jaxpr, struct
 
 from jax2onnx_lax._called import plain_call
-from jax2onnx_lax._equations import variables
+from jax2onnx_lax._equations import evaluate, needed, read_by, value_of
 from jax2onnx_lax.control_flow._loop_bodies import LoopBody
 from jax2onnx_lax.integers._domain import Affine, Integers, affine, elements_of, number
 from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr
@@ -23,7 +22,6 @@ from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr
 __all__ = ["ScanOfRows", "scan_of_rows"]
 
 _READS, _WRITES = frozenset({"dynamic_slice", "gather"}), frozenset({"dynamic_update_slice", "scatter"})
-_Env = dict[Var, jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,24 +100,20 @@ def _indexes_rows(eqn: Equation) -> bool:
 
 def _flat(jaxpr: Jaxpr) -> Jaxpr:
     """The body with those of its calls in place that index rows."""
-    return jax.make_jaxpr(lambda *values: _evaluate(jaxpr, values))(
+    return jax.make_jaxpr(lambda *values: _evaluated(jaxpr, values))(
         *(struct(v.aval) for v in open_jaxpr(jaxpr)[0].invars)
     )
 
 
-def _evaluate(jaxpr: Jaxpr, values: Sequence[jax.Array]) -> list[jax.Array]:
+def _evaluated(jaxpr: Jaxpr, values: Sequence[jax.Array]) -> list[jax.Array]:
     inner, consts = open_jaxpr(jaxpr)
-    env: _Env = dict(zip([*inner.constvars, *inner.invars], [*consts, *values], strict=True))
+    env = dict(zip([*inner.constvars, *inner.invars], [*consts, *values], strict=True))
     for eqn in inner.eqns:
-        operands = [_value(env, v) for v in eqn.invars]
+        operands = [value_of(v, env) for v in eqn.invars]
         called = plain_call(eqn) if _indexes_rows(eqn) else None
-        results = bind_equation(eqn, operands) if called is None else _evaluate(called, operands)
+        results = bind_equation(eqn, operands) if called is None else _evaluated(called, operands)
         env.update(zip(eqn.outvars, results, strict=True))
-    return [_value(env, v) for v in inner.outvars]
-
-
-def _value(env: _Env, atom: Atom) -> jax.Array:
-    return jnp.asarray(atom.val, atom.aval.dtype) if is_literal(atom) else env[atom]
+    return [value_of(v, env) for v in inner.outvars]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -165,20 +159,24 @@ class _RowAccess:
         first, count = scan.num_consts, scan.num_carry
         consts, init, xs = operands[:first], operands[first : first + count], operands[first + count :]
         written = {write.place for write in self.writes}
-        counted = self._only_counted()
+        equations, counted = self._needed()
         kept = [k for k in range(count) if k not in written | counted]
         rows = [self._rows(operands[read.source], read.axis, read.index) for read in self.reads]
+        inner, own = open_jaxpr(scan.jaxpr)
+        carried = [inner.invars[first + k] for k in kept]
+        outside = dict(zip([*inner.constvars, *inner.invars[:first]], [*own, *consts], strict=True))
+        read_rows = [read.eqn.outvars[0] for read in self.reads]
 
         def step(
             carry: list[jax.Array], row: tuple[list[jax.Array], list[jax.Array]]
         ) -> tuple[list[jax.Array], tuple[list[jax.Array], list[jax.Array]]]:
-            whole = dict(zip(kept, carry, strict=True))
-            env = self._step(consts, [whole.get(k) for k in range(count)], *row)
+            shaped = [x.reshape(v.aval.shape) for v, x in zip(read_rows, row[1], strict=True)]
+            given = zip([*carried, *inner.invars[first + count :], *read_rows], [*carry, *row[0], *shaped], strict=True)
+            env = evaluate(equations, {**outside, **dict(given)})
             new, stacks = (
-                [_value(env, self._inner.outvars[k]) for k in group]
-                for group in (kept, range(count, len(self._inner.outvars)))
+                [value_of(inner.outvars[k], env) for k in group] for group in (kept, range(count, len(inner.outvars)))
             )
-            return new, (stacks, [_value(env, write.row) for write in self.writes])
+            return new, (stacks, [value_of(write.row, env) for write in self.writes])
 
         length = None if rows or xs else self._static_length()
         last, (stacks, made) = lax.scan(step, [init[k] for k in kept], (list(xs), rows), length=length)
@@ -192,47 +190,20 @@ class _RowAccess:
     def _inner(self) -> jax.extend.core.Jaxpr:
         return open_jaxpr(self.scan.jaxpr)[0]
 
-    def _only_counted(self) -> frozenset[int]:
-        """The positions in the carry of counters that nothing but their rows is selected by."""
-        carry = self._inner.invars[self.scan.num_consts :]
-        return frozenset(k for k in self.counters if carry[k] not in self._live())
-
-    @functools.cache  # noqa: B019 (it lives as long as one trace)
-    def _live(self) -> frozenset[Var]:
-        """The variables that the results need apart from the counters', without indices of rows and arrays that are written."""
+    def _needed(self) -> tuple[list[Equation], frozenset[int]]:
+        """The equations of a step without those that index rows, and the positions in the carry of counters that only these read."""
         gone = self.counters | {write.place for write in self.writes}
-        wanted = [v for k, v in enumerate(self._inner.outvars) if k not in gone] + [write.row for write in self.writes]
-        live = {*variables(wanted)}
-        reads = {id(read.eqn) for read in self.reads}
-        for eqn in reversed(self._inner.eqns):
-            if id(eqn) not in reads and (eqn.effects or any(v in live for v in eqn.outvars)):
-                live.update(variables(eqn.invars))
-        carry = self._inner.invars[self.scan.num_consts :]
-        live.update(self._inner.outvars[k] for k in self.counters if carry[k] in live)
-        return frozenset(live)
+        results = [v for k, v in enumerate(self._inner.outvars) if k not in gone] + [write.row for write in self.writes]
+        results += [v for eqn in self._inner.eqns if eqn.effects for v in eqn.outvars]
+        rows = [read.eqn.outvars[0] for read in self.reads]
+        used = read_by(needed(self._inner.eqns, results, rows), results)
+        counted = frozenset(k for k in self.counters if self._inner.invars[self.scan.num_consts + k] not in used)
+        results += [self._inner.outvars[k] for k in self.counters - counted]
+        return needed(self._inner.eqns, results, rows), counted
 
     def _static_length(self) -> int:
         assert is_static(self.scan.length)
         return int(self.scan.length)
-
-    def _step(
-        self, consts: Sequence[jax.Array], carry: Sequence[jax.Array | None], xs: Sequence[jax.Array], rows: Sequence[jax.Array]
-    ) -> _Env:  # fmt: skip
-        """The values of the body's variables, as far as these are needed."""
-        inner, own = open_jaxpr(self.scan.jaxpr)
-        values = [*own, *consts, *carry, *xs]
-        env = {v: x for v, x in zip([*inner.constvars, *inner.invars], values, strict=True) if x is not None}
-        made = {id(read.eqn): row for read, row in zip(self.reads, rows, strict=True)}
-        live = self._live()
-        for eqn in inner.eqns:
-            if not any(v in live for v in eqn.outvars) and not eqn.effects:
-                continue
-            if id(eqn) in made:
-                env[eqn.outvars[0]] = made[id(eqn)].reshape(eqn.outvars[0].aval.shape)
-                continue
-            results = bind_equation(eqn, [_value(env, v) for v in eqn.invars])
-            env.update((v, x) for v, x in zip(eqn.outvars, results, strict=True) if not is_drop_var(v))
-        return env
 
     def _rows(self, array: jax.Array, axis: int, index: Integers) -> jax.Array:
         """The rows that are read, `[T, ...]`, in the order of the steps."""

@@ -69,7 +69,7 @@ def fori_loop_of_symbolic_length(
 
 @rules.lower("scan", physical=True)
 def scan(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, divided: object = True,
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, divided: object = True,
     **params: object,
 ) -> Sequence[Value]:  # fmt: skip
     """The last carry, then the stacked results `[length, …]`.
@@ -122,7 +122,7 @@ def _handing_on(
 
 @rules.lower("scan", physical=True)
 def scan_of_sums(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, **params: object
 ) -> Sequence[Value]:
     """A scan that only adds up products, as gradients of recurrences do, with one product for all steps behind it."""
     num_consts, num_carry = scan_counts(params, len(operands))
@@ -156,7 +156,7 @@ def _loop(jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, params: Mapping
 
 @rules.lower("scan", physical=True)
 def scan_of_linear_states(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, **params: object
 ) -> Sequence[Value]:
     """The same of scans with states that are linear recurrences, for many steps at once; it is tried first."""
     from jax2onnx_lax.recurrence.linear_scans import ScanBody, linear_scan  # thirty modules, which only a scan needs
@@ -175,7 +175,7 @@ def scan_of_linear_states(
 
 @rules.lower("scan", physical=True)
 def scan_of_numbered_terms(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, unroll: int = 1, **params: object
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, unroll: int, **params: object
 ) -> Sequence[Value]:
     """A loop that adds up products, which it numbers by a counter, as a scan over the numbers: the products are computed at once."""
     num_consts, num_carry = scan_counts(params, len(operands))
@@ -209,7 +209,7 @@ def scan_of_numbered_terms(
 
 @rules.lower("scan", physical=True)
 def scan_of_cells(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, **params: object
 ) -> Sequence[Value]:
     """A scan of a recurrent cell as the operator of it."""
     from jax2onnx_lax.recurrence.cell_scans import cell_scan
@@ -221,7 +221,7 @@ def scan_of_cells(
 
 @rules.lower("scan", physical=True)
 def scan_of_indexed_rows(
-    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int = 1, **params: object
+    ctx: Context, *operands: Value, jaxpr: Jaxpr, length: Dim, reverse: bool, unroll: int, **params: object
 ) -> Sequence[Value]:
     """A scan whose body reads and writes rows at its counter, as `fori_loop` does, over these rows; it is tried before the others."""
     if _has_few_steps(length, unroll):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-import jax.numpy as jnp
 import numpy as np
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 from jax2onnx_core import Context, Dim, Value
@@ -22,6 +21,7 @@ from jax2onnx_lax.indexing._start_indices import (
     resolve_out_of_bounds,
     window_positions,
 )
+from jax2onnx_lax.monoids import MONOIDS
 
 __all__ = ["ScatterTask", "may_drop", "neutralise", "over_places", "prepare", "resolve_starts"]
 
@@ -223,16 +223,10 @@ def _mask(ctx: Context, task: ScatterTask, valid: Value) -> Value:
     return ctx.unsqueeze(mask, [i for i, (kind, _) in enumerate(axis_names) if kind == "axis"])
 
 
-def _neutral(reduction: str, dtype: DtypeLike) -> float:
-    """The x for which `reduction(y, x)` is y for every y."""
-    if reduction == "add":
-        return -0.0 if is_float(dtype) else 0
-    if reduction == "mul":
-        return 1
-    if is_float(dtype):
-        return -np.inf if reduction == "max" else np.inf
-    limits = jnp.iinfo(dtype)
-    return int(limits.min if reduction == "max" else limits.max)
+def _neutral(reduction: str, dtype: DtypeLike) -> np.generic:
+    """The x for which `reduction(y, x)` is y for every y: -0.0 in sums, which keeps -0.0."""
+    identity = MONOIDS[reduction].identity(dtype)
+    return np.negative(identity) if reduction == "add" and is_float(dtype) else identity
 
 
 def over_places(ctx: Context, task: ScatterTask, value: Value, start: StartIndex | None = None) -> Value:

@@ -22,6 +22,11 @@ def _at(number: int) -> Array:
     return np.asarray(number, np.int32)
 
 
+def _narrow(x: jax.Array) -> jax.Array:
+    """Cast to a type that has no infinity."""
+    return x.astype(jnp.float8_e4m3fn)
+
+
 cases = [
     Case("set_row_at_number", lambda x, u: x.at[2].set(u), [(6, 3), (3,)], covers=("scatter",),
          expect="ScatterND:6x3"),
@@ -96,6 +101,10 @@ cases = [
          expect=at_most(20, ScatterElements=2)),
     Case("minimum", lambda x, i, u: x.at[i].min(u), [(6, 3), _WILD, (4, 3)], covers=("scatter-min",), values="special",
          expect=at_most(20, ScatterElements=2)),
+    Case("maximum_without_infinity", lambda x, i, u: _narrow(x).at[i].max(_narrow(u)).astype(x.dtype), [(6, 3), _WILD, (4, 3)],
+         covers=("scatter-max",), expect=at_most(40, ScatterElements=2)),
+    Case("minimum_without_infinity", lambda x, i, u: _narrow(x).at[i].min(_narrow(u)).astype(x.dtype), [(6, 3), _WILD, (4, 3)],
+         covers=("scatter-min",), expect=at_most(40, ScatterElements=2)),
     Case("maximum_of_integers", lambda x, i: x.astype(np.int32).at[i].max(1, mode="clip"), [(6,), _WILD],
          covers=("scatter-max",),
          expect=["Cast -> IsNaN -> Where -> Clip -> Cast -> ScatterElements", "Clip -> ScatterElements"]),

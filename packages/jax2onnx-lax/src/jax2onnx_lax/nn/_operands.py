@@ -9,22 +9,11 @@ import numpy as np
 from jax2onnx_core import Context, Dim, Value
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.padding import (
-    FittedPadding,
-    Padding,
-    dilated_size,
-    fit_windows,
-    same_padding,
-    static_pairs,
-    unchanged_padding,
-)
-
 __all__ = [
     "axes_from_start",
     "channels_first",
     "channels_last",
     "filled",
-    "pad_attributes",
     "static_sizes",
     "with_one_batch_axis",
 ]
@@ -91,31 +80,3 @@ def with_one_batch_axis(ctx: Context, x: Value, rank: int) -> Value:
     if not batch:
         return ctx.unsqueeze(x, [0])
     return x if len(batch) == 1 else ctx.reshape(x, (math.prod(batch), *dims[-rank - 1 :]))
-
-
-def pad_attributes(
-    ctx: Context, padding: Padding, space: Sequence[Dim], window: Sequence[int], strides: Sequence[int],
-    dilations: Sequence[int],
-) -> tuple[FittedPadding, list[int] | None, str | None]:  # fmt: skip
-    """The padding of an ONNX operator with windows, such that one window always fits the image.
-
-    Args:
-      ctx: the context of the rule.
-      padding: "SAME", or (low, high) for each spatial axis; any other string is "VALID".
-      space: the sizes of the spatial axes.
-      window: the size of a window along each spatial axis.
-      strides: the distance of two windows along each spatial axis.
-      dilations: the distance of two elements of a window along each spatial axis.
-
-    Returns:
-      The padding, and the attributes `pads`, where its numbers are known and needed, and `auto_pad`, where they are not known.
-    """
-    whole = ((0, 0),) * len(window)
-    if padding == "SAME":
-        pairs = static_pairs(same_padding(space, window, strides, dilations))
-        if pairs is None:
-            return unchanged_padding(whole), None, "SAME_UPPER"
-    else:
-        pairs = whole if isinstance(padding, str) else padding
-    fitted = fit_windows(ctx, space, pairs, dilated_size(window, dilations), strides)
-    return fitted, None if padding == "VALID" and not any(fitted.pads) else fitted.pads, None

@@ -6,15 +6,16 @@ transposes, of which a layout pass leaves those at the boundary of a stack. From
 
 from __future__ import annotations
 
-import numpy as np
-from jax2onnx_core import Context, Rules, Value
-from jax2onnx_core.jaxprs import Dims
-from jax2onnx_graph.build.builder import Array
-from jax2onnx_graph.build.final_names import common_name
+import functools
+from collections.abc import Callable
 
+from jax2onnx_core import Context, Rules, Value
+from jax2onnx_core.jaxprs import Dim
+
+from jax2onnx_lax.contract.conv import Kernel, Window, emit_conv
 from jax2onnx_lax.nn import _operands as operands
-from jax2onnx_lax.nn._operands import channels_last, pad_attributes, static_sizes
-from jax2onnx_lax.padding import Padding, dilated_size, surely_fits, transposed_padding
+from jax2onnx_lax.nn._operands import channels_last, static_sizes
+from jax2onnx_lax.padding import Padding, same_padding, transposed_padding
 
 __all__ = ["rules"]
 
@@ -28,7 +29,7 @@ def conv(
 ) -> Value:  # fmt: skip
     """A convolution over the spatial axes of images (in the sense of machine learning: a correlation).
 
-    Declined: a kernel with symbolic sizes, negative padding.
+    Declined: padding of another name.
 
     Under vmap: `keep_under_vmap=(0,)`.
 
@@ -38,7 +39,7 @@ def conv(
       kernel: the weights, [*window, I / groups, O].
       bias: [O], or None.
       strides: the distance of two windows along each spatial axis; its length is the number of spatial axes.
-      padding: "SAME", "VALID", or (low, high) for each spatial axis, not negative.
+      padding: "SAME", "VALID", or (low, high) for each spatial axis; negative padding cuts off.
       dilations: the distance of two elements of the kernel along each spatial axis.
       groups: the number of groups that the channels are divided into.
       channels_first: whether `x` is [*batch, I, *space] and the kernel [O, I / groups, *window].
@@ -46,22 +47,13 @@ def conv(
     Returns:
       [*batch, *space', O], or [*batch, O, *space'] if `channels_first`.
     """
-    ctx.require("Conv", x)
-    rank = len(strides)
-    if padding not in ("SAME", "VALID") and (isinstance(padding, str) or min(map(min, padding)) < 0):
-        ctx.decline(f"Conv has no padding {padding!r}")
-    if not channels_first:
-        kernel = ctx.transpose(kernel, (rank + 1, rank, *range(rank)))
-    window = static_sizes(ctx, ctx.known_dims(kernel)[2:])
-    images = _images(ctx, x, rank, channels_first)
-    fitted, pads, auto_pad = pad_attributes(ctx, padding, ctx.known_dims(images)[2:], window, strides, dilations)
-    result = _result_dims(ctx, images, channels_first)
-    y = ctx.op.Conv(
-        images, kernel, *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations,
-        group=groups, pads=pads, auto_pad=auto_pad, dims=fitted.dims(result),
-    )  # fmt: skip
-    y = fitted.cut(ctx, y, result)
-    return _batches(ctx, y if channels_first else ctx.transpose(y, channels_last(rank)), rank)
+    images = _images(ctx, x, len(strides), channels_first)
+    kernel = kernel if channels_first else ctx.transpose(kernel, _kernel_first(len(strides)))
+    space, sizes = ctx.known_dims(images)[2:], ctx.known_dims(kernel)[2:]
+    same = functools.partial(same_padding, space, sizes, strides, dilations)
+    pairs = _pairs(ctx, padding, same if padding == "SAME" else lambda: ((0, 0),) * len(strides))
+    window = Window(sizes, strides, pairs, (1,) * len(strides), dilations)
+    return _convolved(ctx, images, Kernel(kernel), bias, window, groups, channels_first)
 
 
 @rules.lower("nn.conv_transpose")
@@ -75,8 +67,7 @@ def conv_transpose(
     One is the other with the window reversed, and with the padding counted from the full overlap, which is
     `(size - 1) * dilation` for a window of `size` elements.
 
-    Declined: a kernel that is no constant, unless `transpose_kernel`; padding beyond the full overlap; a window that
-    may be larger than its padded axis.
+    Declined: padding of another name; a transposed kernel in several groups, or with the channels first.
 
     Under vmap: `keep_under_vmap=(0,)`.
 
@@ -96,78 +87,48 @@ def conv_transpose(
     Returns:
       [*batch, *space', O], or [*batch, O, *space'] if `channels_first`.
     """
-    ctx.require("ConvTranspose", x)
     if transpose_kernel and (groups > 1 or channels_first):
         ctx.decline("a transposed kernel in several groups, or with the channels first")
     rank = len(strides)
-    sizes = ctx.known_dims(kernel)
-    window = static_sizes(ctx, sizes[2:] if channels_first else sizes[:rank])
     images = _images(ctx, x, rank, channels_first)
-    spread = dilated_size(ctx.known_dims(images)[2:], strides)
-    begins, ends = _cuts(ctx, spread, window, strides, padding, dilations)
-    y = ctx.op.ConvTranspose(
-        images, _scattered_kernel(ctx, kernel, rank, groups, transpose_kernel, channels_first),
-        *([] if bias is None else [bias]), kernel_shape=window, strides=strides, dilations=dilations,
-        group=groups if groups > 1 else None,
-        pads=[max(cut, 0) for cut in (*begins, *ends)], output_padding=[max(-cut, 0) for cut in ends],
-        dims=_result_dims(ctx, images, channels_first),
-    )  # fmt: skip
-    return _batches(ctx, y if channels_first else ctx.transpose(y, channels_last(rank)), rank)
+    kernel = kernel if channels_first else ctx.transpose(kernel, _kernel_first(rank, transpose_kernel))
+    sizes = static_sizes(ctx, ctx.known_dims(kernel)[2:])
+    pairs = _pairs(ctx, padding, functools.partial(transposed_padding, padding, sizes, strides, dilations))
+    window = Window(sizes, (1,) * rank, pairs, strides, dilations)
+    return _convolved(ctx, images, Kernel(kernel, is_reverse=transpose_kernel), bias, window, groups, channels_first)
 
 
-def _cuts(
-    ctx: Context, spread: Dims, window: tuple[int, ...], strides: tuple[int, ...], padding: Padding,
-    dilations: tuple[int, ...],
-) -> tuple[list[int], list[int]]:  # fmt: skip
-    """The numbers of elements by which the result is shorter than the full overlap, at the beginning and at the end of
-    each axis; negative at the end where the result is longer. Declines what ONNX's pads and output_padding cannot say.
-    """
-    if isinstance(padding, str) and padding not in ("SAME", "VALID"):
-        ctx.decline(f"ConvTranspose has no padding {padding!r}")
-    pairs = transposed_padding(padding, window, strides, dilations)
-    full = [(size - 1) * dilation for size, dilation in zip(window, dilations, strict=True)]
-    begins = [f - low for f, (low, _) in zip(full, pairs, strict=True)]
-    ends = [f - high for f, (_, high) in zip(full, pairs, strict=True)]
-    if min(begins) < 0 or any(-end >= max(s, d) for end, s, d in zip(ends, strides, dilations, strict=True)):
-        ctx.decline("padding beyond the full overlap")
-    if not all(map(surely_fits, spread, pairs, dilated_size(window, dilations))):
-        ctx.decline("a window may be larger than its axis")
-    return begins, ends
+def _kernel_first(rank: int, transpose_kernel: bool = False) -> tuple[int, ...]:
+    """The permutation of a kernel [*window, I / groups, O], or [*window, O, I] if `transpose_kernel`, to that of ONNX."""
+    channels = (rank, rank + 1) if transpose_kernel else (rank + 1, rank)
+    return (*channels, *range(rank))
 
 
-def _scattered_kernel(
-    ctx: Context, kernel: Value, rank: int, groups: int, transpose_kernel: bool, channels_first: bool
+def _pairs(
+    ctx: Context, padding: Padding, named: Callable[[], tuple[tuple[Dim, Dim], ...]]
+) -> tuple[tuple[Dim, Dim], ...]:
+    """The padding as (low, high) for each spatial axis; declines names that JAX does not have."""
+    if not isinstance(padding, str):
+        return padding
+    if padding not in ("SAME", "VALID"):
+        ctx.decline(f"Conv has no padding {padding!r}")
+    return named()
+
+
+def _convolved(
+    ctx: Context, images: Value, kernel: Kernel, bias: Value | None, window: Window, groups: int, channels_first: bool
 ) -> Value:
-    """The kernel as ConvTranspose takes it: [I, O / groups, *window], the window reversed unless it is already."""
-    if transpose_kernel:
-        return ctx.transpose(kernel, (rank + 1, rank, *range(rank)))
-    layout = tuple(range(rank + 2)) if channels_first else (rank + 1, rank, *range(rank))
-    sizes = static_sizes(ctx, ctx.known_dims(kernel))
-    out, per_group, *window = (sizes[axis] for axis in layout)
-    dims = (groups * per_group, out // groups, *window)
-
-    def scattered(kernel: Array) -> Array:
-        grouped = kernel.transpose(layout).reshape(groups, out // groups, per_group, *window).swapaxes(1, 2)
-        return np.flip(grouped.reshape(dims), tuple(range(2, 2 + rank)))
-
-    folded = ctx.fold(scattered, kernel, dims=dims, name=common_name([kernel]))
-    return ctx.decline("the kernel is not a constant") if folded is None else folded
+    """The convolution of images [B, I, *space], with as many batch axes as JAX's result has, and its channels where that has them."""
+    ctx.require("Conv", images)
+    rank, (batch, _, *space), shape = len(window.strides), ctx.known_dims(images), ctx.avals_out[0].shape
+    image = shape[len(shape) - len(space) - 1 :]
+    dims = (batch, *image) if channels_first else (batch, image[-1], *image[:-1])
+    y = emit_conv(ctx, images, kernel, bias, window, groups, dims)
+    y = y if channels_first else ctx.transpose(y, channels_last(rank))
+    return ctx.squeeze(y, [0]) if len(shape) == rank + 1 else ctx.reshape(y, shape)
 
 
 def _images(ctx: Context, x: Value, rank: int, channels_first: bool) -> Value:
     """`x` as [B, C, *space]."""
     images = operands.with_one_batch_axis(ctx, x, rank)
     return images if channels_first else ctx.transpose(images, operands.channels_first(rank))
-
-
-def _result_dims(ctx: Context, images: Value, channels_first: bool) -> Dims:
-    """The dimensions [B, O, *space'] of the result, `images` having one batch axis."""
-    (batch, _, *space), shape = ctx.known_dims(images), ctx.avals_out[0].shape
-    image = shape[len(shape) - len(space) - 1 :]
-    return (batch, *image) if channels_first else (batch, image[-1], *image[:-1])
-
-
-def _batches(ctx: Context, y: Value, rank: int) -> Value:
-    """The result `y`, which has one batch axis, with as many batch axes as JAX's."""
-    shape = ctx.avals_out[0].shape
-    return ctx.squeeze(y, [0]) if len(shape) == rank + 1 else ctx.reshape(y, shape)

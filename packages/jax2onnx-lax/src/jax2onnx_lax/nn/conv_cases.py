@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import jax
 from jax import lax
-from jax2onnx_core import Call, Case, bind_composite
+from jax2onnx_core import Call, Case, bind_composite, expect_graph
 
 from jax2onnx_lax.nn._weights import weights
 from jax2onnx_lax.padding import Padding
@@ -66,6 +66,8 @@ cases = [
     Case("nn_conv", _conv(), _ANY_SIZE, covers=_covers, expect=_CONV),
     Case("nn_conv_strided", _conv(strides=(2, 3)), _IMAGES, covers=_covers, expect=_CONV),
     Case("nn_conv_strided_any_size", _conv(strides=(2, 2)), _ANY_SIZE, covers=_covers, expect=_CONV),
+    Case("nn_conv_strided_and_dilated_any_size", _conv(strides=(2, 2), dilations=(2, 1)), _ANY_SIZE, covers=_covers,
+         expect=expect_graph("Pad -> Conv", counts={"Conv": 1})),
     Case(
         "nn_conv_padded_in_groups",
         _conv(((1, 2), (0, 1)), dilations=(2, 1), groups=2),
@@ -74,7 +76,7 @@ cases = [
         expect=_CONV,
     ),
     Case("nn_conv_cropped", _conv(((-1, 2), (0, 1))), _IMAGES, covers=_covers,
-         expect="Slice -> Transpose -> Conv -> Transpose", declines="Conv has no padding ((-1, 2), (0, 1))"),
+         expect="Slice -> Transpose -> Conv -> Transpose"),
     Case(
         "nn_conv_of_signals",
         _of_signals,
@@ -106,5 +108,5 @@ cases = [
         expect=_TRANSPOSED,
     ),
     Case("nn_conv_transpose_far_padded", _transposed(((3, 2), (0, 4))), _IMAGES, covers=_covers_transposed,
-         expect="Transpose -> ConvTranspose -> Transpose -> Pad", declines="padding beyond the full overlap"),
+         expect="Transpose -> ConvTranspose -> Transpose -> Pad"),
 ]  # fmt: skip

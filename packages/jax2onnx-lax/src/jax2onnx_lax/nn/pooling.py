@@ -12,10 +12,10 @@ import jax
 from jax2onnx_core import Call, Composites, Context, Rules, Value
 
 from jax2onnx_lax.dtypes import is_float
-from jax2onnx_lax.nn import _operands as operands
-from jax2onnx_lax.nn._operands import channels_last, pad_attributes
 from jax2onnx_lax.nn.bindings import per_axis
-from jax2onnx_lax.padding import Padding, canonical_padding
+from jax2onnx_lax.padding import Padding, canonical_padding, same_padding
+from jax2onnx_lax.reduce._pooling import pooling
+from jax2onnx_lax.reduce._windows import Windows
 
 __all__ = ["flax_poolings", "rules"]
 
@@ -131,30 +131,20 @@ def _pool(
 ) -> Value:  # fmt: skip
     """One pooling operator between two transposes; declines images, windows and padding that ONNX's operators do not take."""
     ctx.require(op_type, x)
-    _check_window(ctx, x, window, padding)
-    rank, shape = len(window), ctx.avals_out[0].shape
-    images = operands.with_one_batch_axis(ctx, x, rank)
-    images = images if channels_first else ctx.transpose(images, operands.channels_first(rank))
-    batch, _, *space = ctx.known_dims(images)
-    fitted, pads, auto_pad = pad_attributes(ctx, padding, space, window, strides, (1,) * rank)
-    image = shape[-rank - 1 :] if channels_first else (shape[-1], *shape[-rank - 1 : -1])
-    y = ctx.op(
-        op_type, images, kernel_shape=window, strides=strides, pads=pads, auto_pad=auto_pad,
-        count_include_pad=count_include_pad, dims=fitted.dims((batch, *image)),
-    )  # fmt: skip
-    y = fitted.cut(ctx, y, (batch, *image))
-    y = y if channels_first else ctx.transpose(y, channels_last(rank))
-    return ctx.squeeze(y, [0]) if len(shape) == rank + 1 else ctx.reshape(y, shape)
-
-
-def _check_window(ctx: Context, x: Value, window: tuple[int, ...], padding: Padding) -> None:
-    dims, shape, rank = ctx.known_dims(x), ctx.avals_out[0].shape, len(window)
-    if not is_float(ctx.dtype(x)) or not 1 <= rank <= 3 or len(dims) <= rank:
+    rank, dims = len(window), ctx.known_dims(x)
+    first = len(dims) - rank - (not channels_first)
+    if not is_float(ctx.dtype(x)) or not 1 <= rank <= 3 or first < channels_first:
         ctx.decline("not images of floats with one to three spatial axes")
+    axes = range(first, first + rank)
     if isinstance(padding, str):
         if padding not in ("SAME", "VALID"):
             ctx.decline(f"padding {padding!r}")
-    elif any(not 0 <= p < size for pair, size in zip(padding, window, strict=True) for p in pair):
-        ctx.decline("negative padding, or padding as wide as a window")
-    if 0 in [d for d in (*dims, *shape) if isinstance(d, int)]:
-        ctx.decline("nothing to pool")
+        pairs = same_padding(dims[first : first + rank], window, strides) if padding == "SAME" else ((0, 0),) * rank
+    else:
+        pairs = padding
+    front, behind = (1,) * first, (1,) * (len(dims) - first - rank)
+    ones = (1,) * len(dims)
+    whole = (*((0, 0) for _ in front), *pairs, *((0, 0) for _ in behind))
+    windows = Windows((*front, *window, *behind), (*front, *strides, *behind), whole, ones, ones)
+    pool = pooling(ctx, windows, axes)
+    return pool.run(ctx, x, lambda y, dims: pool.emit(ctx, op_type, y, dims, count_include_pad))

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jax2onnx_core import Context, Value
-from jax2onnx_core.jaxprs import Dims, is_static
+from jax2onnx_core.jaxprs import Dim, Dims, is_static
 
 from jax2onnx_lax.dtypes import Dtype, is_bool, is_float
-from jax2onnx_lax.padding import FittedPadding, Pairs, fit_windows, is_same_padding, static_pairs, unchanged_padding
-from jax2onnx_lax.reduce._monoids import MONOIDS
+from jax2onnx_lax.monoids import MONOIDS
+from jax2onnx_lax.padding import FittedPadding, fit_windows, is_same_padding, static_pairs, unchanged_padding
 from jax2onnx_lax.reduce._window_folds import reduce_windows
 from jax2onnx_lax.reduce._windows import Windows
 
-__all__ = ["pool_max", "pool_min", "pool_sum"]
+__all__ = ["Pooling", "pool_max", "pool_min", "pool_sum", "pooling"]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Pooling:
+class Pooling:
     """The operand in the form that ONNX pools: two leading axes, then one to three pooled ones.
 
     Attributes:
@@ -44,10 +44,15 @@ class _Pooling:
     is_same: bool
 
     @property
+    def missing(self) -> int:
+        """The number of leading axes that the operand lacks."""
+        return max(0, 2 - len(self.rest))
+
+    @property
     def lead(self) -> Dims:
         """The two leading dimensions."""
-        sizes = tuple(self.dims[i] for i in self.rest)
-        return sizes if len(sizes) == 2 else (1, math.prod(sizes))
+        sizes = (*(1,) * self.missing, *(self.dims[i] for i in self.rest))
+        return math.prod(sizes[:-1]), sizes[-1]
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -74,53 +79,66 @@ class _Pooling:
 
     def run(self, ctx: Context, x: Value, pool: Callable[[Value, Dims], Value]) -> Value:
         """`pool(x, dims of the result)` in ONNX's layout; the result in the operand's."""
-        perm = [*self.rest, *self.axes]
-        x = ctx.transpose(x, perm)
-        x = ctx.reshape(x, (*self.lead, *(self.dims[i] for i in self.axes)))
-        y = pool(x, (*self.lead, *(self.counts[i] for i in self.axes)))
-        y = ctx.reshape(y, tuple(self.counts[i] for i in perm))
-        return ctx.transpose(y, [perm.index(i) for i in range(len(perm))])
+        front = range(self.missing)
+        perm = [*front, *(i + self.missing for i in (*self.rest, *self.axes))]
+        x = ctx.transpose(ctx.unsqueeze(x, front), perm)
+        y = pool(
+            ctx.reshape(x, (*self.lead, *(self.dims[i] for i in self.axes))),
+            (*self.lead, *(self.counts[i] for i in self.axes)),
+        )
+        y = ctx.reshape(y, (*(1,) * self.missing, *(self.counts[i] for i in (*self.rest, *self.axes))))
+        return ctx.squeeze(ctx.transpose(y, [perm.index(i) for i in range(len(perm))]), front)
 
 
-def _pooling(ctx: Context, windows: Windows) -> _Pooling:
-    """The operand as ONNX pools it; declines windows that it does not pool."""
-    dims, counts, axes = ctx.avals_in[0].shape, ctx.avals_out[0].shape, windows.active
+def _windows_pooled(ctx: Context, windows: Windows) -> Pooling:
+    """The operand as ONNX pools it along the axes that windows move over; declines windows that it does not pool."""
+    if windows.covers(ctx.avals_in[0].shape):
+        ctx.pass_on("a window over everything is a reduction")
+    if all(windows.window_dimensions[axis] == 1 for axis in windows.active):
+        ctx.pass_on("windows of one element are a slice")
+    return pooling(ctx, windows, windows.active)
+
+
+def pooling(ctx: Context, windows: Windows, axes: Sequence[int]) -> Pooling:
+    """The operand as ONNX pools it.
+
+    Args:
+      ctx: the context of the rule. It declines windows that ONNX does not pool.
+      windows: the windows over the first operand.
+      axes: the pooled axes, all that the windows move over among them.
+    """
+    dims, counts = ctx.avals_in[0].shape, ctx.avals_out[0].shape
     if any(is_static(d) and d == 0 for d in (*dims, *counts)):
         ctx.decline("nothing to pool")
     if not 1 <= len(axes) <= 3:
         ctx.decline("only one to three axes can be pooled")
     if any(windows.base_dilation[axis] != 1 or windows.window_dilation[axis] != 1 for axis in axes):
         ctx.decline("dilated windows")
-    if windows.covers(dims):
-        ctx.pass_on("a window over everything is a reduction")
     kernel = tuple(size for axis in axes if is_static(size := windows.window_dimensions[axis]))
     if len(kernel) < len(axes):
         ctx.decline("windows of symbolic size")
-    if all(size == 1 for size in kernel):
-        ctx.pass_on("windows of one element are a slice")
     rest = [i for i in range(len(dims)) if i not in axes]
-    pairs, space = _padding(ctx, windows, kernel), [dims[i] for i in axes]
-    if pairs is None:
-        return _Pooling(
-            windows, axes, rest, dims, counts, kernel, unchanged_padding(((0, 0),) * len(axes)), is_same=True
-        )
-    fitted = fit_windows(ctx, space, pairs, kernel, [windows.window_strides[i] for i in axes])
-    return _Pooling(windows, axes, rest, dims, counts, kernel, fitted, is_same=False)
-
-
-def _padding(ctx: Context, windows: Windows, kernel: tuple[int, ...]) -> Pairs | None:
-    """The padding of the pooled axes, None if it is SAME_UPPER of a symbolic size; declines padding that ONNX has not."""
-    axes, dims = windows.active, ctx.avals_in[0].shape
+    space, strides = tuple(dims[i] for i in axes), [windows.window_strides[i] for i in axes]
     padding = [windows.padding[axis] for axis in axes]
     pairs = static_pairs(padding)
     if pairs is None:
-        if not is_same_padding(padding, [dims[i] for i in axes], kernel, [windows.window_strides[i] for i in axes]):
-            ctx.decline("padding that depends on symbolic dimensions")
-        if any(windows.window_strides[i] > size for i, size in zip(axes, kernel, strict=True)):
-            ctx.decline("SAME_UPPER of strides beyond the window can be less than no padding")
+        _check_same(ctx, padding, space, kernel, strides)
+        fitted = unchanged_padding(((0, 0),) * len(axes))
     elif not all(0 <= p < size for pair, size in zip(pairs, kernel, strict=True) for p in pair):
         ctx.decline("negative padding, or padding as wide as a window")
-    return pairs
+    else:
+        fitted = fit_windows(ctx, space, pairs, kernel, strides)
+    return Pooling(windows, axes, rest, dims, counts, kernel, fitted, is_same=pairs is None)
+
+
+def _check_same(
+    ctx: Context, padding: Sequence[tuple[Dim, Dim]], space: Dims, kernel: Sequence[int], strides: Sequence[int]
+) -> None:
+    """Decline symbolic padding that is not SAME_UPPER, which may not be less than none."""
+    if not is_same_padding(padding, space, kernel, strides):
+        ctx.decline("padding that depends on symbolic dimensions")
+    if any(stride > size for stride, size in zip(strides, kernel, strict=True)):
+        ctx.decline("SAME_UPPER of strides beyond the window can be less than no padding")
 
 
 def pool_sum(ctx: Context, x: Value, windows: Windows) -> Value:
@@ -135,7 +153,7 @@ def pool_sum(ctx: Context, x: Value, windows: Windows) -> Value:
     if not is_float(dtype) or dtype == np.float64:
         ctx.decline("only floats of single precision or less are averaged")
     ctx.require("AveragePool", np.float32)
-    pool = _pooling(ctx, windows)
+    pool = _windows_pooled(ctx, windows)
     size = ctx.constant(math.prod(pool.kernel), dtype=np.float32)
 
     def average(value: Value, dims: Dims) -> Value:
@@ -152,7 +170,7 @@ def pool_max(ctx: Context, x: Value, windows: Windows) -> Value:
       x: floats or integers.
       windows: the windows.
     """
-    pool = _pooling(ctx, windows)
+    pool = _windows_pooled(ctx, windows)
     return ctx.cast(_max_pool(ctx, _poolable(ctx, x), pool), ctx.dtype(x))
 
 
@@ -167,7 +185,7 @@ def pool_min(ctx: Context, x: Value, windows: Windows) -> Value:
     dtype = ctx.dtype(x)
     if not is_float(dtype):
         ctx.decline("only floats can be negated without overflow")
-    pool = _pooling(ctx, windows)
+    pool = _windows_pooled(ctx, windows)
     return ctx.cast(ctx.op.Neg(_max_pool(ctx, ctx.op.Neg(_poolable(ctx, x)), pool)), dtype)
 
 
@@ -184,7 +202,7 @@ def _pooled_type(dtype: Dtype) -> Dtype:
     return np.dtype(np.uint8) if is_bool(dtype) else dtype
 
 
-def _max_pool(ctx: Context, x: Value, pool: _Pooling) -> Value:
+def _max_pool(ctx: Context, x: Value, pool: Pooling) -> Value:
     """MaxPool; where an element is not finite and the target is not exact then, folds of slices.
 
     Both ways are in ONNX's layout, so that the transposes around them can meet those of their neighbours.
@@ -199,7 +217,7 @@ def _max_pool(ctx: Context, x: Value, pool: _Pooling) -> Value:
     return pool.run(ctx, x, maximum)
 
 
-def _unless_finite(ctx: Context, x: Value, pooled: Value, pool: _Pooling) -> Value:
+def _unless_finite(ctx: Context, x: Value, pooled: Value, pool: Pooling) -> Value:
     """`pooled` if all elements of `x` are finite, else the same computed by folds of slices."""
     finite = ctx.op.Less(ctx.op.ReduceL1(x, keepdims=0, dims=()), ctx.constant(np.inf, like=x))
     otherwise, same = ctx.subgraph("not_finite"), ctx.subgraph("finite")

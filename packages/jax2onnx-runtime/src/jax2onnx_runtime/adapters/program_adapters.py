@@ -14,7 +14,7 @@ from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import OptionError, WeightsError
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.saving.files import checked_path
-from jax2onnx_graph.weights.binding import Rename
+from jax2onnx_graph.weights.binding import Rename, renamed
 from jax2onnx_graph.weights.opening import open_weights
 
 from jax2onnx_runtime.adapters.pairs import AdapterPair, read_adapters
@@ -78,7 +78,7 @@ class AdapterInputs:
         """
         self._check_any()
         arrays = self._opened(source)
-        named = {name: _renamed(name, rename) for name in self._inputs}
+        named = {name: renamed(name, rename) for name in self._inputs}
         present = set(arrays)
         problems = [*self._misfits(arrays, present, named, partial=partial)]
         if problems:
@@ -192,12 +192,6 @@ def _with_rank(sizes: Sequence[int], axis: int, rank: int) -> list[int]:
 def _is_float(dtype: Dtype) -> bool:
     """Whether the elements are floating-point numbers, those of `ml_dtypes` among them."""
     return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
-
-
-def _renamed(name: str, rename: Rename | None) -> str:
-    if rename is None:
-        return name
-    return rename.get(name, name) if isinstance(rename, Mapping) else rename(name)
 
 
 class Adapters(AdapterInputs):
