@@ -31,7 +31,7 @@ __all__ = ["Undecided", "size_comparisons", "undecided_equalities"]
 
 
 # Functions, of JAX or in place of these, whose result is wrong where a size is the one that they ask for and take for another.
-_ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d", "_single_axes")
+_ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d", "_single_axes", "_spectral_helper")
 
 # JAX's rules that want an axis to have as many elements as are taken from it.
 _TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")

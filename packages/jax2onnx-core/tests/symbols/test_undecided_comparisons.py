@@ -6,6 +6,7 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.signal
 import numpy as np
 import pytest
 from jax2onnx_core import errors, to_onnx
@@ -114,6 +115,10 @@ def others(x):
     return jnp.setdiff1d(x[:, 0], x[:, 1], size=2)
 
 
+def spectra(x):
+    return jax.scipy.signal.stft(x[:, :1], nperseg=1, noverlap=0)[2]
+
+
 @pytest.mark.parametrize(
     ("fn", "shape", "constraints", "size"),
     [
@@ -121,6 +126,7 @@ def others(x):
         (deviations, ("T", 3), ("T >= 0",), 0),
         (buckets, ("T", 3), ("T >= 0",), 0),
         (others, ("T", 3), ("T >= 0",), 0),
+        (spectra, ("T", 3), ("T >= 0",), 0),
     ],
 )
 def test_what_a_function_of_jax_takes_for_another_size_is_a_constraint(fn, shape, constraints, size):

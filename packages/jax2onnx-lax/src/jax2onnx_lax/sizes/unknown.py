@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.fft  # which jax.scipy loads where it is used first: too late to replace its functions
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.jaxprs import is_static, is_symbolic_dim
@@ -57,6 +58,16 @@ def array_split(ary: jax.Array, indices_or_sections: int | Sequence[int], axis: 
     smallest, larger = jnp.divmod(jnp.asarray(size), parts)
     starts = [part * smallest + jnp.minimum(part, larger) for part in range(parts)]
     return Replacement([jax.lax.dynamic_slice_in_dim(ary, *where, axis) for where in zip(starts, sizes, strict=True)])
+
+
+@composites.call("jax._src.scipy.fft:_dct_deinterleave", name="jax.scipy.fft.dct_deinterleave", is_required=True)
+def dct_deinterleave(x: jax.Array, axis: int) -> Replacement | None:
+    """The elements of the first half in even places, those of the second in odd ones, from the last place."""
+    size = x.shape[axis]
+    if is_static(size):
+        return None
+    places = jnp.arange(size)
+    return Replacement(jnp.take(x, jnp.where(places % 2 == 0, places // 2, size - 1 - places // 2), axis, mode="clip"))
 
 
 @composites.call("jax._src.lax.lax:_reduce_prod_jvp_rule", name="jax.lax.reduce_prod_jvp", is_required=True)
