@@ -120,6 +120,8 @@ def without_annotations(source: str) -> str:
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.keyword) and node.arg in ("strict", "frozen"):
             node.value = ast.Constant(None)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.test = ast.Constant(None)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "functools.lru_cache":
             node.args = []
         elif isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".outputs[-1]"):
