@@ -326,11 +326,17 @@ def run_pytest(path: Sequence[str], arguments: Sequence[str], seconds: float, ou
     os._exit(code)
 
 
+def is_for_cases(path: Path) -> bool:
+    """Whether a file holds cases, or is imported by nothing else."""
+    users = importers(path, package_of(path) / "src")
+    return path.name.endswith("_cases.py") or (bool(users) and all(user.name.endswith("_cases.py") for user in users))
+
+
 def sources(paths: Sequence[Path]) -> list[Path]:
-    """The Python files of the packages, or those in some folders, without cases."""
+    """The Python files of the packages, or those in some folders, without cases and what only these import."""
     folders = [path.resolve() for path in paths] or sorted(ROOT.glob("packages/*/src"))
     files = [file for folder in folders for file in ([folder] if folder.is_file() else sorted(folder.rglob("*.py")))]
-    return [file for file in files if "src" in file.parts and not file.name.endswith("_cases.py")]
+    return [file for file in files if "src" in file.parts and not is_for_cases(file)]
 
 
 def main() -> None:

@@ -302,6 +302,17 @@ def constant_decays_read_in_all_steps_too(x):
     return lax.scan(step, jnp.zeros((C, 3)), x)
 
 
+@_add((C,))
+def several_reads_of_constant_decays(x):
+    out = jnp.cos(jnp.arange(15.0)).reshape(5, 3)
+
+    def step(h, row):
+        h = jnp.asarray([0.9, 0.5, -0.7]) * h + jnp.linspace(-1, 1, 3) * row[:, None]
+        return h, (h @ out.T, jnp.einsum("cn,on->o", h, out))
+
+    return lax.scan(step, jnp.ones((C, 3)), x)
+
+
 @_add((C,), to=LOOK_ALIKES)
 def a_decay_that_depends_on_the_state(x):
     return lax.scan(lambda h, row: (jax.nn.sigmoid(h) * h + row, h), _state(C), x)

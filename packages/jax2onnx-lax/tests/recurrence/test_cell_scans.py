@@ -389,6 +389,44 @@ def test_reasons_in_a_step(reason: str) -> None:
     program.verify()
 
 
+@pytest.mark.parametrize(
+    ("step", "dims"),
+    [
+        (_tanh(lambda h, x: _sum(x, h).T), (H,)),
+        (_tanh(lambda h, x: jnp.einsum("bi,ij->jb", h, R[:, :H]) + (x @ W[:, :H]).T), (H,)),
+        (_tanh(lambda h, x: jnp.swapaxes(_sum(x, h), 0, 1)), (3, 3)),
+        (_tanh(lambda h, x: _sum(jnp.swapaxes(x, 0, 1), jnp.swapaxes(h, 0, 1))), (3, 3)),
+    ],
+)
+def test_a_step_that_exchanges_axes_of_one_size_stays_a_scan(step: Callable[..., Any], dims: tuple[int, ...]) -> None:
+    program = to_onnx(_scanned(step), [(6, *dims, F), (*dims, H)])
+    assert "Scan" in [node.op_type for node in program.model.graph]
+    assert _reasons(program) & {"its step combines features with batches"}
+    program.verify()
+
+
+def test_an_exponential_is_no_activation_of_an_operator() -> None:
+    def step(h: Any, x: Any) -> Any:
+        h = jnp.exp(-_sum(x, h))
+        return h, h
+
+    program = to_onnx(_scanned(step), ONE)
+    assert "its step is not that of an LSTM, GRU or RNN" in _reasons(program)
+    program.verify()
+
+
+def test_a_state_of_equal_elements() -> None:
+    """Each step writes one number to all elements."""
+
+    def step(h: Any, x: Any) -> Any:
+        h = jnp.broadcast_to(jnp.tanh(x @ W[:, :1] + h @ R[:, :1]), h.shape)
+        return h, h
+
+    program = to_onnx(_scanned(step), ONE)
+    assert "RNN" in [node.op_type for node in program.model.graph]
+    program.verify()
+
+
 def test_given_weights_are_no_constants() -> None:
     def function(x: Any, h: Any, kernel: Any) -> Any:
         return jax.lax.scan(_tanh(lambda h, x: x @ kernel + h @ R[:, :H]), h, x)
