@@ -101,6 +101,17 @@ def test_a_stream_ends_where_somebody_else_changes_the_states(session):
         next(stream)
 
 
+def test_a_prompt_that_fails_is_no_part_of_the_conversation(session, monkeypatch):
+    generator = Generator(session)
+    generator.generate([1, 2], max_new_tokens=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "run", lambda _: [np.full((1, 1, 10), np.nan, np.float32)])
+        with pytest.raises(RuntimeInputError, match="NaN"):
+            generator.generate([5], max_new_tokens=1)
+    assert generator.conversation == [[1, 2, 3]]
+    assert generator.generate([4], max_new_tokens=1).ids == [[0]]
+
+
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):
     with pytest.raises(RuntimeInputError, match="the conversation has 0 tokens"):
         Generator(session).rewind(1)

@@ -251,7 +251,7 @@ class Generator:
                 piece = next(pieces)
             except StopIteration:
                 return
-            except ContextFullError:
+            except Exception:
                 self.conversation = before
                 raise
             finally:
