@@ -36,7 +36,11 @@ main (int64[B,T] tokens, int64[B] total) => (float[B,T,10] logits, int64[B] new_
 
 @pytest.fixture
 def session() -> ModelSession:
-    model = ir.from_onnx_text(SUMMING)
+    return session_of(SUMMING)
+
+
+def session_of(text: str) -> ModelSession:
+    model = ir.from_onnx_text(text)
     write_states(model, [StatePair("total", "new_total")])
     return program_of(model, reference_runtime).session(sizes={"B": 1})
 
@@ -110,6 +114,13 @@ def test_a_prompt_that_fails_is_no_part_of_the_conversation(session, monkeypatch
             generator.generate([5], max_new_tokens=1)
     assert generator.conversation == [[1, 2, 3]]
     assert generator.generate([4], max_new_tokens=1).ids == [[0]]
+
+
+def test_logits_whose_shape_is_not_that_of_the_tokens_are_refused():
+    flat = "all = OneHot(next, ten, pair) shape = Constant<value = int64[2] {-1, 10}>() logits = Reshape(all, shape)"
+    text = SUMMING.replace("logits = OneHot(next, ten, pair)", flat).replace("float[B,T,10]", "float[N,10]")
+    with pytest.raises(RuntimeInputError, match=r"it has shape \(3, 1, 10\) for tokens of shape \(1, 3\)"):
+        Generator(session_of(text)).generate([1, 2, 3])
 
 
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):

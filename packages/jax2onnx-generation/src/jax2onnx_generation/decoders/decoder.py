@@ -230,6 +230,7 @@ class Decoder:
         if forms.mask is not None:
             feeds[forms.mask.name] = self._mask(*tokens.shape)
         logits = forms.logits.read(self.session.run(feeds))
+        forms.logits.check(logits, tokens)
         for row, given in enumerate(tokens.tolist()):
             self.tokens[row] += given if real is None else [t for t, k in zip(given, real[row], strict=True) if k]
         self._places += tokens.shape[1]
