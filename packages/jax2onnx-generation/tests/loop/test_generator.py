@@ -123,6 +123,13 @@ def test_logits_whose_shape_is_not_that_of_the_tokens_are_refused():
         Generator(session_of(text)).generate([1, 2, 3])
 
 
+@pytest.mark.parametrize("is_itself", [True, False])
+def test_a_draft_with_the_same_session_is_refused(session, is_itself):
+    generator = Generator(session)
+    with pytest.raises(OptionError, match="draft: it has the session of this generator"):
+        generator.generate([1, 2], draft=generator if is_itself else Generator(session))
+
+
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):
     with pytest.raises(RuntimeInputError, match="the conversation has 0 tokens"):
         Generator(session).rewind(1)
