@@ -130,6 +130,41 @@ def test_a_draft_with_the_same_session_is_refused(session, is_itself):
         generator.generate([1, 2], draft=generator if is_itself else Generator(session))
 
 
+# The next token is the sum of what two states hold, which grow from different lengths.
+GROWING_TWICE = """
+<ir_version: 10, opset_import: ["": 18]>
+main (int64[B,T] tokens, float[B,S] a, float[B,R] b) => (float[B,T,10] logits, float[B,"S+T"] new_a, float[B,"R+T"] new_b) {
+  ten = Constant<value = int64 {10}>()
+  pair = Constant<value = float[2] {0, 1}>()
+  column = Constant<value = int64[1] {1}>()
+  one = Constant<value = int64 {1}>()
+  new = Cast<to = 1>(tokens)
+  new_a = Concat<axis = 1>(a, new)
+  new_b = Concat<axis = 1>(b, new)
+  in_a = ReduceSum(a, column)
+  in_b = ReduceSum(b, column)
+  before = Add(in_a, in_b)
+  own = CumSum(new, one)
+  both = Add(own, own)
+  sums = Add(before, both)
+  numbers = Cast<to = 7>(sums)
+  next = Mod(numbers, ten)
+  logits = OneHot(next, ten, pair)
+}
+"""
+
+
+def test_a_draft_changes_no_token_of_states_that_begin_with_different_lengths():
+    def generator() -> Generator:
+        model = ir.from_onnx_text(GROWING_TWICE)
+        write_states(model, [StatePair("a", "new_a", 1), StatePair("b", "new_b", 1)])
+        program = program_of(model, reference_runtime)
+        return Generator(program.session(sizes={"B": 1, "S": 0}, initial={"b": np.ones((1, 2), np.float32)}))
+
+    wanted = generator().generate([1, 2, 3], max_new_tokens=8).ids
+    assert generator().generate([1, 2, 3], max_new_tokens=8, draft=Generator(session_of(SUMMING))).ids == wanted
+
+
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):
     with pytest.raises(RuntimeInputError, match="the conversation has 0 tokens"):
         Generator(session).rewind(1)

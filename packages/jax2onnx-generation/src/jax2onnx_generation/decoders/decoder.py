@@ -362,7 +362,7 @@ class Decoder:
     def can_always_cut(self) -> bool:
         """Whether tokens can be forgotten however many were fed."""
         return not self.window and all(
-            found.kind is not Kind.OTHER and not found.rolls for found in self.traits.kinds.values()
+            not found.rolls and self._is_cuttable(name, found) for name, found in self.traits.kinds.items()
         )
 
     def can_cut(self, count: int) -> bool:
