@@ -302,6 +302,17 @@ def constant_decays_read_in_all_steps_too(x):
     return lax.scan(step, jnp.zeros((C, 3)), x)
 
 
+@_add((C,))
+def several_reads_of_constant_decays(x):
+    out = jnp.cos(jnp.arange(15.0)).reshape(5, 3)
+
+    def step(h, row):
+        h = jnp.asarray([0.9, 0.5, -0.7]) * h + jnp.linspace(-1, 1, 3) * row[:, None]
+        return h, (h @ out.T, jnp.einsum("cn,on->o", h, out))
+
+    return lax.scan(step, jnp.ones((C, 3)), x)
+
+
 @_add((C,), to=LOOK_ALIKES)
 def a_decay_that_depends_on_the_state(x):
     return lax.scan(lambda h, row: (jax.nn.sigmoid(h) * h + row, h), _state(C), x)
@@ -325,6 +336,11 @@ def a_maximum(x):
 @_add((C, C), to=LOOK_ALIKES)
 def a_transposed_state(x):
     return lax.scan(lambda h, row: (0.5 * h.T + row, h), _state(C, C), x)
+
+
+@_add((C, C), to=LOOK_ALIKES)
+def a_state_reshaped_in_another_order(x):
+    return lax.scan(lambda h, row: (0.5 * lax.reshape(h, (C, C), (1, 0)) + row, h), _state(C, C), x)
 
 
 @_add((C,), to=LOOK_ALIKES)

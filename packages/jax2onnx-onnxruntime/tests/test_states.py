@@ -13,7 +13,7 @@ import pytest
 from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_onnxruntime._denormals import _library
-from jax2onnx_onnxruntime._states import OrtStates, is_updated_in_place, session_options
+from jax2onnx_onnxruntime._states import OrtStates, _fixed_buffer, is_updated_in_place, session_options
 from jax2onnx_onnxruntime.runtime import OrtRuntime
 from jax2onnx_runtime.states import RuntimeOptions
 
@@ -235,6 +235,28 @@ def opened(**options: Any) -> OrtStates:
     )
     assert isinstance(loaded, OrtStates)
     return loaded
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "stays"),
+    [
+        (ir.DataType.FLOAT, [2, 3], True),
+        (ir.DataType.FLOAT, [], True),
+        (ir.DataType.BOOL, [5], True),
+        (ir.DataType.FLOAT, [1 << 14], True),
+        (ir.DataType.FLOAT, [(1 << 14) + 1], False),
+        (ir.DataType.DOUBLE, [1 << 14], False),
+        (ir.DataType.FLOAT, [0, 3], False),
+        (ir.DataType.FLOAT, ["N", 3], False),
+        (ir.DataType.FLOAT, None, False),
+        (ir.DataType.INT4, [2], False),
+        (ir.DataType.STRING, [2], False),
+    ],
+)
+def test_small_results_of_one_shape_stay_bound_to_one_buffer(dtype, shape, stays):
+    """What is larger would be kept between runs, and copied; it is the runtime's."""
+    value = ir.Value(name="y", type=ir.TensorType(dtype), shape=None if shape is None else ir.Shape(shape))
+    assert (_fixed_buffer(value) is not None) is stays
 
 
 def test_options_of_a_session():

@@ -123,6 +123,11 @@ def test_what_does_not_fit_is_refused(given, sizes, error, why):
         feeds_of(model, given, sizes=sizes, seed=0 if given.keys() & {"x"} or sizes else None)
 
 
+def test_a_negative_size_of_a_model_without_metadata_is_refused():
+    with pytest.raises(SymbolError, match="N = -1, but it is at least 0"):
+        feeds_of(model_of("float[N] x"), {}, sizes={"N": -1}, seed=0)
+
+
 def test_a_sequence_is_no_array():
     model = ir.from_onnx_text(f"{HEAD}(seq(float[N]) x) => (int64 y) {{ y = SequenceLength(x) }}")
     with pytest.raises(RuntimeInputError, match="which no array is"):

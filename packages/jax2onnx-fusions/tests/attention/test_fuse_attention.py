@@ -102,6 +102,54 @@ def test_attention_of_grouped_heads(fused):
     assert operators == ["Slice", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
 
 
+@pytest.mark.parametrize("shape", ["2,2,1,5", "2,1,1,5", "2,1,5", "1,2,1,5", "2,1,5,5", "2,2,5,5", "5,5", "1,1,1,5"])
+def test_attention_of_grouped_heads_with_a_bias_for_some_of_them(fused, shape):
+    """A bias of key heads, or of the query heads within each, is repeated along the others."""
+    numbers = np.random.default_rng(0).normal(size=[int(size) for size in shape.split(",")]).ravel().round(3)
+    bias = f"b = Constant<value = float[{shape}] {{{', '.join(map(str, numbers))}}}>()"
+    body = f"""{GROUPED} {bias} kt = Transpose<perm = [0,2,3,1]>(k) a = MatMul(q, kt) l = Reshape(a, apart) lb = Add(l, b)
+        p = Softmax<axis = -1>(lb) together = Constant<value = int64[4] {{0, 2, 10, 5}}>() pr = Reshape(p, together)
+        kv = Transpose<perm = [0,2,1,3]>(k) o = MatMul(pr, kv) out = Constant<value = int64[5] {{0, 2, 2, 5, 4}}>()
+        o5 = Reshape(o, out) ot = Transpose<perm = [0,3,1,2,4]>(o5) back = Constant<value = int64[4] {{0, 5, 4, 4}}>() y = Reshape(ot, back)"""
+    operators = fused(FuseAttention(), body, "float[B,5,4,4] x", "float[B,5,4,4] y")
+    assert "Attention" in operators
+
+
+ROWS = "float[3,7,4] x, float[4,5] k, float[5,4] v"
+GROUPS = "float[B,2,3,7,4] x, float[B,2,1,4,5] k, float[B,2,1,5,4] v"
+BATCHES = "float[2,N,7,4] x, float[2,N,4,5] k, float[2,N,5,4] v"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "logits", "query"),
+    [
+        # Of two axes of the query alone, the sequence is the one along which a mask varies, else the order of axes tells.
+        (f"{ROWS}, float[7,5] m", "Add(a, m)", "Attention{1.0}(Unsqueeze(x, [0])"),
+        (f"{ROWS}, float[3,1,5] m", "Add(a, m)", "Attention{7, 1, 1.0}(Reshape(x, [1, 3, 28])"),
+        (f"{ROWS}, float[3,7,5] m", "Add(a, m)", "Attention{7, 1, 1.0}(Reshape(x, [1, 3, 28])"),
+        (ROWS, "Identity(a)", "Attention{7, 1, 1.0}(Reshape(x, [1, 3, 28])"),
+        (f"{ROWS.replace('3,7,4', 'T,7,4')}, float[7,5] m", "Add(a, m)", "Attention{7, 1, 1.0}(Reshape(x, [1, -1, 28])"),
+        (GROUPS, "Identity(a)", "Attention{1.0}(Reshape(x, [0, 6, 7, 4])"),
+        (f"{GROUPS}, float[3,1,5] m", "Add(a, m)", "Attention{1.0}(Reshape(Transpose{[0, 1, 3, 2, 4]}(x), [0, 14, 3, 4])"),
+        (BATCHES, "Identity(a)", "Attention{1, 1, 1.0}(Reshape(x, [-1, 7, 4])"),
+        (f"{BATCHES}, float[N,7,5] m", "Add(a, m)", "Softmax"),  # which would have to be repeated for a batch of both
+    ],
+)  # fmt: skip
+def test_the_sequence_among_axes_of_the_query(rewrite, inputs, logits, query):
+    y = inputs.partition(" ")[0]
+    text = f"""<ir_version: 10, opset_import: ["" : 23]> main ({inputs}) => ({y} y) {{
+        a = MatMul(x, k) l = {logits} p = Softmax<axis = -1>(l) y = MatMul(p, v) }}"""
+    (result,) = rewrite(FuseAttention(), text, tolerance=2e-5)
+    assert query in result
+
+
+def test_an_operand_whose_axes_a_view_mixes_is_attended_as_it_is_behind_the_view(fused):
+    body = """mixed = Constant<value = int64[2] {4, 6}>() s = Constant<value = float {0.5}>() xs = Mul(x, s) q = Reshape(xs, mixed)
+        l = MatMul(q, k) p = Softmax<axis = -1>(l) y = MatMul(p, v)"""
+    operators = fused(FuseAttention(), body, "float[2,3,4] x, float[6,5] k, float[5,7] v", "float[4,7] y")
+    assert "Attention" in operators
+
+
 @pytest.mark.parametrize(("group", "rows"), [(2, 1), (3, 1), (4, 4)])
 def test_rows_of_a_key_head_that_may_be_query_heads_are_heads_where_they_are_few(rewrite, group, rows):
     """[B, K, G, H] is K · G heads of one query as well as K heads of G queries."""

@@ -42,6 +42,7 @@ TWO_MASKS = "w = Where(m, zero, {}) z = Where(n, zero, {}) u = Add(w, z) l = Add
         ("e = Where(m, a, low) l = Where(n, e, low)", ["masked", "masked"]),
         ("e = Where(m, a, lowest) l = Where(n, e, lowest)", ["masked", "masked"]),
         ("e = Add(a, c) l = Where(m, e, low)", ["masked"]),
+        ("b = Constant<value = float[5] {0, 1, 2, 3, 9999}>() e = Sub(a, b) l = Where(m, e, low)", ["masked"]),
         # Beside others it is what it was, or the limit.
         ("e = Where(m, a, far) l = Where(n, e, inf)", ["far", "inf"]),
         ("e = Where(m, a, lowest) l = Where(n, e, inf)", ["masked", "inf"]),
@@ -72,6 +73,8 @@ def test_numbers_that_hide_keys(rewrite, logits, numbers):
     assert [NAMES[str(float(number))] for number in found] == numbers
 
 
+#: Hides later keys, as a constant of the user's.
+CAUSAL = "b = Constant<value = float[3,5] {0, F, F, F, F, 0, 0, F, F, F, 0, 0, 0, F, F}>() e = Add(a, b) "
 DIFFERENT = "masks hide keys by different numbers, which logits would change"
 
 
@@ -88,6 +91,18 @@ DIFFERENT = "masks hide keys by different numbers, which logits would change"
         (
             "w = Where(m, zero, low) e = Add(a, w) l = Where(n, e, low)",
             "one mask is added, and the other hides keys by a number that logits would change",
+        ),
+        (
+            f"{CAUSAL.replace('F', '-1e9')} l = Where(m, e, low)",
+            "one mask is added, and the other hides keys by a number that logits would change",
+        ),
+        (
+            f"{CAUSAL.replace('F', '-10000')} l = Where(m, e, low)",
+            "one mask is added, and the other hides keys by a number that logits would change",
+        ),
+        (
+            f"{CAUSAL.replace('F', '-1e9')} l = Mul(e, two)",
+            "a bias that hides keys is multiplied, and may become infinite",
         ),
         (
             "w = Where(m, zero, low) e = Add(a, w) l = Mul(e, two)",
@@ -116,3 +131,47 @@ def test_factors_of_a_bias(rewrite, logits, mask):
 
 def test_a_bias_from_which_logits_are_taken_away_has_no_attention(declined):
     assert declined(FuseAttention(), attention("l = Sub(c, a)"), X, "float[3,4] y") == []
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_constant_that_hides_keys_before_a_mask_of_probabilities(declined):
+    body = f"""{CONSTANTS} a = MatMul(x, k) {CAUSAL.replace("F", "-1e9")} l = Where(m, e, inf) w = Softmax<axis = -1>(l)
+        p = Where(m, w, zero) y = MatMul(p, v)"""
+    reason = "a bias that hides keys is added to the logits, and a mask is applied to the probabilities"
+    assert declined(FuseAttention(), body, X, "float[3,4] y") == [reason]
+
+
+LARGE = "a bias that may be as large as the number of masked keys stands before a mask of the probabilities"
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # the softmax of rows of minus infinity
+@pytest.mark.parametrize(
+    ("bias", "is_ordinary"),
+    [
+        ("b = Cast<to = 1>(n)", True),
+        ("r = Cast<to = 1>(n) b = Neg(r)", True),
+        ("r = Cast<to = 1>(n) b = Mul(r, two)", True),
+        ("b = MatMul(x, k)", True),
+        ("b = Constant<value = float[5] {1, 2, 3, 4, 999999}>()", True),
+        ("b = Constant<value = float[5] {1, 2, 3, -9999, 5}>()", True),
+        ("b = Constant<value = float[5] {1, 2, 3, 4, 1000000}>()", False),
+        ("b = Constant<value = float[5] {1, 2, 3, inf, 5}>()", False),
+        ("b = Identity(c)", False),
+        ("r = Cast<to = 1>(n) b = Mul(r, c)", False),
+        ("r = Cast<to = 1>(n) b = Exp(r)", False),
+        ("b = Cast<to = 1>(d)", False),
+        ("r = Cast<to = 1>(j) axes = Constant<value = int64[1] {0}>() b = Unsqueeze(r, axes)", True),
+        ("axes = Constant<value = int64[1] {0}>() b = Unsqueeze(o, axes)", False),
+        ("axis = Constant<value = int64 {1}>() b = CumSum(c, axis)", True),
+        ("b = Softmax<axis = -1>(c)", False),
+    ],
+)
+def test_biases_before_a_mask_of_probabilities(fused, declined, bias, is_ordinary):
+    """They are certainly smaller than the number of masked keys, or they are not."""
+    inputs = X + ", double[3,5] d, int64[5] j, float[5] o"
+    body = f"""{CONSTANTS} a = MatMul(x, k) {bias} e = Add(a, b) l = Where(m, e, inf) w = Softmax<axis = -1>(l) p = Where(m, w, zero)
+        y = MatMul(p, v)"""
+    if is_ordinary:
+        assert "Attention" in fused(FuseAttention(), body, inputs, "float[3,4] y")
+    else:
+        assert declined(FuseAttention(), body, inputs, "float[3,4] y") == [LARGE]

@@ -187,13 +187,21 @@ def test_gates_of_several_sources_are_no_chain(declined, small):
     assert declined(SelectExpertTerms(small), body, X + ", int64[T,1] j", Y) == []
 
 
+@pytest.mark.parametrize("others", [1, 2])
+def test_terms_of_another_source_are_added_to_the_chain(fused, small, others):
+    body = experts("t{e} = Where(c{e}, m{e}, none)", "s{next} = Add(s{last}, t{e})", 6)
+    for number in range(others):
+        body = body.replace(f"Equal(i, n{number})", f"Equal(j, n{number})")
+    assert fused(SelectExpertTerms(small), body, X + ", int64[T,1] j", Y).count("Split") == 1
+
+
 #: Gates [T, T, 1] of the kind of a row, and of the kind of a column.
 ROW = "u{e} = Unsqueeze(k{e}, one) c{e} = And(u{e}, mask)"
 COLUMN = "u{e} = Unsqueeze(k{e}, zero) c{e} = And(u{e}, mask)"
 
 
-def of_square_tokens(gates: list[str]) -> str:
-    body = "zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>() " + SELECTED
+def of_square_tokens(gates: list[str], body: str = SELECTED) -> str:
+    body = "zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>() " + body
     for e, gate in enumerate(gates):
         body = body.replace(f"c{e} = Equal(i, n{e})", f"k{e} = Equal(i, n{e}) " + gate.format(e=e))
     return body
@@ -202,8 +210,10 @@ def of_square_tokens(gates: list[str]) -> str:
 SQUARE = X.replace("[T,4] x", "[T,T,4] x") + ", bool[T,T,1] mask"
 
 
-def test_gates_of_rows_and_columns_do_not_exclude_each_other(declined, small):
-    (reason,) = declined(SelectExpertTerms(small), of_square_tokens([ROW, COLUMN] * 2), SQUARE, "float[T,T,4] y")
+@pytest.mark.parametrize("body", [SELECTED, REPLACED])
+def test_gates_of_rows_and_columns_do_not_exclude_each_other(declined, small, body):
+    text = of_square_tokens([ROW, COLUMN] * 2, body)
+    (reason,) = declined(SelectExpertTerms(small), text, SQUARE, "float[T,T,4] y")
     assert reason == "the gates of several experts are not known to belong to the same token"
 
 
@@ -218,3 +228,61 @@ def test_experts_of_tokens_in_other_arrangements_are_no_chain(declined, small):
     )
     (reason,) = declined(SelectExpertTerms(small), body, SQUARE, "float[T,T,4] y")
     assert reason == "several experts read the tokens in different arrangements"
+
+
+#: The results of four experts, stacked along an axis of their own, and their gates.
+STACK = (
+    "a0 = Constant<value = int64[1] {0}>() a1 = Constant<value = int64[1] {1}>() a2 = Constant<value = int64[1] {2}>() "
+    "n = Constant<value = int64[4] {0, 1, 2, 3}>() split = Constant<value = int64[3] {0, 1, 4}>() parts = Constant<value = int64[3] {0, 2, 2}>() "
+    "whole = Constant<value = int64[2] {0, 4}>() none = Constant<value = float {0}>() "
+    + " ".join(f"h{e} = MatMul(x, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)" for e in range(4))
+    + " eq = Equal(i, n) g = Cast<to = 1>(eq) gu = Unsqueeze(g, a2) "
+)
+IN_STACK = " ".join(f"q{e} = Unsqueeze(m{e}, a1)" for e in range(4)) + " st = Concat<axis = 1>(q0, q1, q2, q3) "
+SUMMED = "w = Mul(gu, st) y = ReduceSum<keepdims = 0>(w, a1)"
+IN_FRONT = IN_STACK.replace("a1", "a0").replace("axis = 1", "axis = 0").replace("st =", "sf =")
+SQUARES = (
+    " ".join(f"f{e} = Reshape(m{e}, parts) q{e} = Unsqueeze(f{e}, a1)" for e in range(4))
+    + " st = Concat<axis = 1>(q0, q1, q2, q3) "
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_taken"),
+    [
+        (IN_STACK + SUMMED, True),
+        (IN_STACK.replace("axis = 1", "axis = -2") + SUMMED, True),
+        (IN_STACK.replace("Unsqueeze(m1, a1)", "Reshape(m1, split)") + SUMMED, True),
+        (IN_FRONT + "st = Transpose<perm = [1, 0, 2]>(sf) " + SUMMED, True),
+        (IN_STACK + "g1 = Unsqueeze(g, a1) w = MatMul(g1, st) y = Squeeze(w, a1)", True),
+        (IN_STACK + "eu = Unsqueeze(eq, a2) w = Where(eu, st, none) y = ReduceSum<keepdims = 0>(w, a1)", True),
+        (SQUARES + "g3 = Unsqueeze(gu, a3) w = Mul(g3, st) s = ReduceSum<keepdims = 0>(w, a1) y = Reshape(s, whole)", True),
+        (SQUARES.replace("st =", "sq =") + "st = Transpose<perm = [0, 1, 3, 2]>(sq) g3 = Unsqueeze(gu, a3) w = Mul(g3, st) "
+         "s = ReduceSum<keepdims = 0>(w, a1) y = Reshape(s, whole)", False),
+        # Two experts in one value, a value that has the axis, one that is read by itself, and a stack that is.
+        (IN_STACK.replace("(q0, q1, q2, q3)", "(q0, q1, q23)").replace("st =", "q23 = Concat<axis = 1>(q2, q3) st =") + SUMMED, False),
+        (IN_STACK.replace("Unsqueeze(m1, a1)", "Relu(l)") + SUMMED, False),
+        (IN_STACK + SUMMED.replace("y =", "s =") + " y = Add(s, m1)", False),
+        (IN_STACK + SUMMED.replace("y =", "s =") + " k = ReduceMax<keepdims = 0>(st, a1) y = Add(s, k)", False),
+        # Gates of which all may count, none of the numbers of experts, and a stack along another axis.
+        (IN_STACK + SUMMED.replace("gu", "dense"), False),
+        (IN_STACK + "w = Add(gu, st) y = ReduceSum<keepdims = 0>(w, a1)", False),
+        (IN_STACK + "w = Mul(gu, st) t = ReduceSum<keepdims = 0>(w, a2) y = MatMul(t, whole_weight)", False),
+        (IN_FRONT + "st = Transpose<perm = [1, 0, 2]>(sf) gt = Transpose<perm = [0, 2, 1]>(gu) w = Mul(gt, st) y = ReduceSum<keepdims = 0>(w, a1)", False),
+    ],
+)  # fmt: skip
+def test_stacked_experts(fused, small, body, is_taken):
+    inputs = X + ", float[T,1,4] l, float[T,4,1] dense, float[4,4] whole_weight"
+    given = STACK + "a3 = Constant<value = int64[1] {3}>() "
+    operators = fused(SelectExpertTerms(small.assuming([Assumption.FINITE])), given + body, inputs, Y)
+    assert ("Split" in operators) == is_taken
+
+
+def test_three_stacked_experts_are_computed_whole(fused, small):
+    body = (
+        (STACK + IN_STACK + SUMMED)
+        .replace("{0, 1, 2, 3}", "{0, 1, 2}")
+        .replace("int64[4] {0, 1, 2}", "int64[3] {0, 1, 2}")
+    )
+    body = body.replace("(q0, q1, q2, q3)", "(q0, q1, q2)")
+    assert "Split" not in fused(SelectExpertTerms(small.assuming([Assumption.FINITE])), body, X, Y)

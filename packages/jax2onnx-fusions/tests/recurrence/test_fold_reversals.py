@@ -145,9 +145,18 @@ def test_the_last_step_of_a_transposed_result(fold):
     assert fold(body, "float[B,3] y") == ["LSTM", "Squeeze"]
 
 
+def test_the_last_step_of_sequences_of_other_lengths_stays(fold):
+    body = f"l = Constant<value = int32[1] {{2}}>() back = Identity(x) {RNN} s = Squeeze(yc, one) y = Gather(s, last)"
+    assert "Gather" in fold(body, "float[1,3] y", "float[T,1,2] x")
+
+
 @pytest.mark.parametrize(("direction", "index"), [("forward", "first"), ("reverse", "last")])
 def test_the_first_step_is_not(fold, direction, index):
     assert "Gather" in fold(f"LSTM a {direction}; y = Gather(a, {index})", "float[B,3] y")
+
+
+RNN = """w = Constant<value = float[1,3,2] {1, 2, 3, 4, 5, 6}>() r = Constant<value = float[1,3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}>()
+    b = Constant<value = float[1,6] {1, 2, 3, 4, 5, 6}>() yc, hc = RNN<hidden_size = 3>(back, w, r, b, l) ah = Squeeze(hc, nought)"""
 
 
 @pytest.mark.parametrize(
@@ -162,6 +171,14 @@ def test_the_first_step_is_not(fold, direction, index):
             r = Constant<value = float[2,3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}>()
             both = RNN<hidden_size = 3, direction = "bidirectional">(back, w, r) y = ReduceSum<keepdims = 0>(both, one)""",
             "it reads a reversed sequence in both directions",
+        ),
+        (
+            f"l = Constant<value = int32[1] {{2}}>() back = Reverse(x) {RNN} y = Identity(ah)",
+            "it has lengths of sequences, or the batch first",
+        ),
+        (
+            f"back = Reverse(x) {RNN} y = Identity(ah)".replace("b, l)", "b)").replace("= 3>", "= 3, layout = 1>"),
+            "it has lengths of sequences, or the batch first",
         ),
     ],
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Collection
 
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised"]
+__all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised", "relative"]
 
 # The most likely tokens that are looked at before all are sorted.
 _FEW = 128
@@ -41,12 +42,16 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        positive = 0 < self.repetition_penalty < math.inf
-        _check(positive, "repetition_penalty", self.repetition_penalty, "a number above 0; 1 changes nothing")
-        _check(0 <= self.temperature < math.inf, "temperature", self.temperature, "a number from 0 on; 0 is greedy")
+        penalty, temperature = self.repetition_penalty, self.temperature
+        positive = _is_number(penalty) and 0 < penalty < math.inf
+        _check(positive, "repetition_penalty", penalty, "a number above 0; 1 changes nothing")
+        has_temperature = _is_number(temperature) and 0 <= temperature < math.inf
+        _check(has_temperature, "temperature", temperature, "a number from 0 on; 0 is greedy")
         _check(self.top_k is None or _is_whole(self.top_k, 1), "top_k", self.top_k, "a whole number from 1 on")
-        _check(self.top_p is None or 0 < self.top_p <= 1, "top_p", self.top_p, "a number above 0 and up to 1")
-        _check(self.min_p is None or 0 <= self.min_p <= 1, "min_p", self.min_p, "a number from 0 to 1")
+        has_mass = self.top_p is None or (_is_number(self.top_p) and 0 < self.top_p <= 1)
+        _check(has_mass, "top_p", self.top_p, "a number above 0 and up to 1")
+        has_part = self.min_p is None or (_is_number(self.min_p) and 0 <= self.min_p <= 1)
+        _check(has_part, "min_p", self.min_p, "a number from 0 to 1")
         _check(self.seed is None or _is_whole(self.seed, 0), "seed", self.seed, "a whole number from 0 on")
 
     def generators(self, count: int) -> list[np.random.Generator]:
@@ -77,13 +82,24 @@ class Sampling:
         # The largest logits are the largest after a division, too.
         tokens = np.arange(len(logits)) if self.top_k is None else keep_top_k(logits, self.top_k)
         kept = logits[tokens] if len(tokens) > _FEW else logits[tokens].astype(np.float64)
-        kept = (kept - kept.max()) / kept.dtype.type(self.temperature)
+        # A temperature that the type does not hold is not 0.
+        least = np.finfo(kept.dtype).tiny
+        with np.errstate(over="ignore"):
+            kept = relative(kept) / max(kept.dtype.type(self.temperature), least)
         for limit, keep in ((self.top_p, keep_top_p), (self.min_p, keep_min_p)):
             if limit is not None:
                 inside = keep(kept, limit)
                 tokens, kept = tokens[inside], kept[inside]
         weights = np.exp(kept - kept.max())
         return tokens, weights / weights.sum(dtype=np.float64)
+
+
+def relative(logits: Array) -> Array:
+    """Logits [..., V] less the largest of each row; where some are infinite, these are 0, and the others minus infinity."""
+    largest = logits.max(axis=-1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shifted: Array = logits - largest
+    return shifted if np.isfinite(largest).all() else np.where(logits == largest, logits.dtype.type(0), shifted)
 
 
 def penalised(logits: Array, seen: Collection[int], penalty: float) -> Array:
@@ -122,15 +138,19 @@ def keep_min_p(logits: Array, part: float) -> Array:
     return np.flatnonzero(logits - logits.max() >= least)
 
 
-def _with_largest(numbers: Array, count: int) -> Array:
+def _with_largest(values: Array, count: int) -> Array:
     """The indices, ascending, of the `count` largest numbers, of those that are as large as one of them, and of some others.
 
     So many blocks of numbers have a largest one above the bound that is found, and finding it is far quicker than sorting.
     """
-    blocks = numbers[: len(numbers) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
+    blocks = values[: len(values) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).max(axis=1)
     if len(blocks) <= count:
-        return np.arange(len(numbers))
-    return np.flatnonzero(numbers >= np.partition(blocks, len(blocks) - count)[len(blocks) - count])
+        return np.arange(len(values))
+    return np.flatnonzero(values >= np.partition(blocks, len(blocks) - count)[len(blocks) - count])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real)
 
 
 def _is_whole(number: object, least: int) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from jax2onnx_generation.loop.beams import search
 from jax2onnx_generation.loop.requests import Beams, Ends
 from jax2onnx_generation.loop.results import Stop
-from jax2onnx_graph.errors import ContextFullError, OptionError
+from jax2onnx_graph.errors import ContextFullError, OptionError, RuntimeInputError
 
 TABLE = np.random.default_rng(5).normal(size=(4, 4)).astype(np.float32) * 2
 PROBABILITIES = np.log(np.exp(TABLE.astype(np.float64)) / np.exp(TABLE.astype(np.float64)).sum(-1, keepdims=True))
@@ -84,6 +84,42 @@ def test_of_equally_likely_tokens_the_first_is_taken():
 def test_a_stop_token_ends_a_beam_only_where_it_is_among_the_likeliest():
     table = np.log(np.array([[0.6, 0.4, 1e-9, 1e-9]] * 4, np.float32))
     assert found(1, 4, decoder=Table(table), stop=[1], penalty=0.0).ids == [0, 0, 0, 0]
+
+
+def test_as_many_beams_go_on_however_many_stop_tokens_are_likelier():
+    """The best continuation begins with the second token that does not end, behind three that do."""
+    first, uniform, sure = [0.2, 0.18, 0.17, 0.3, 0.1, 0.05], [1 / 6] * 6, [1e-9] * 5 + [1.0]
+    table = np.log(np.array([uniform, first, uniform, uniform, sure, uniform], np.float32))
+    assert found(2, 2, decoder=Table(table), stop=(0, 1, 2), penalty=3.0).ids == [4, 5]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_where_all_tokens_are_stop_tokens_the_likeliest_is_all(width):
+    beam = found(width, 3, stop=(0, 1, 2, 3))
+    assert (beam.ids, beam.stop) == ([int(TABLE[1].argmax())], Stop.TOKEN)
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_logits_that_are_no_numbers_are_an_error(row):
+    table = np.where(np.arange(4)[:, None] == row, np.float32(np.nan), np.float32(0)) + np.array(
+        [0, 0, 9, 0], np.float32
+    )
+    with pytest.raises(RuntimeInputError, match=f"returned NaN for sequence 0 after {row - 1} new tokens"):
+        found(1, decoder=Table(table))
+
+
+def test_the_token_of_an_infinite_logit_is_the_only_one():
+    table = TABLE.copy()
+    table[1, 3] = table[3, 0] = np.inf
+    with np.errstate(invalid="raise"):
+        assert found(2, count=2, decoder=Table(table)).ids == [3, 0]
+
+
+def test_logits_of_minus_infinity_are_no_tokens():
+    table = np.where(np.eye(4) > 0, -np.inf, TABLE).astype(np.float32)
+    with np.errstate(invalid="raise"):
+        ids = found(2, decoder=Table(table)).ids
+    assert all(one != other for one, other in itertools.pairwise([1, *ids]))
 
 
 def test_a_full_context_ends_all_beams():

@@ -42,3 +42,11 @@ _FORMS: dict[str, tuple[Callable[..., object], tuple[object, ...], tuple[object,
 def test_a_convolution_of_batched_kernels_is_that_of_jax(form: str, axes: int) -> None:
     function, x, kernel = _FORMS[form]
     to_onnx(function, [(*x, *(5,) * axes), (*kernel, *(3,) * axes)]).verify()
+
+
+def test_groups_of_both_kinds_are_refused_as_by_jax() -> None:
+    def function(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        return _conv(x, kernel, feature_group_count=2, batch_group_count=x.shape[0])
+
+    with pytest.raises(ValueError, match="batch_group_count and feature_group_count"):
+        to_onnx(function, [("c + 1", 2, 5), ("2*c + 2", 1, 3)])

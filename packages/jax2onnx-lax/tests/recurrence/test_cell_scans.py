@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax2onnx_core import Registry, hookimpl, to_onnx
 from jax2onnx_graph.forms import Form
 from jax2onnx_graph.targets import Target
@@ -377,6 +378,7 @@ REASONS = {
     "its step multiplies several rows at once by a matrix": _tanh(
         lambda h, x: _sum(x, h) + jnp.einsum("bgi,ij->bgj", jnp.stack([h, 2 * h], 1), R[:, :H]).sum(1)
     ),
+    "a reshape in its step exchanges axes": _tanh(lambda h, x: lax.reshape(_sum(x, h), (H, 3), (1, 0)).T),
     "its step combines features with batches": _tanh(lambda h, x: _sum(x, h) + R[:3, :H]),
 }
 
@@ -386,6 +388,44 @@ def test_reasons_in_a_step(reason: str) -> None:
     program = to_onnx(_scanned(REASONS[reason]), [(6, 3, F), (3, H)])
     assert "Scan" in [node.op_type for node in program.model.graph]
     assert reason in _reasons(program)
+    program.verify()
+
+
+@pytest.mark.parametrize(
+    ("step", "dims"),
+    [
+        (_tanh(lambda h, x: _sum(x, h).T), (H,)),
+        (_tanh(lambda h, x: jnp.einsum("bi,ij->jb", h, R[:, :H]) + (x @ W[:, :H]).T), (H,)),
+        (_tanh(lambda h, x: jnp.swapaxes(_sum(x, h), 0, 1)), (3, 3)),
+        (_tanh(lambda h, x: _sum(jnp.swapaxes(x, 0, 1), jnp.swapaxes(h, 0, 1))), (3, 3)),
+    ],
+)
+def test_a_step_that_exchanges_axes_of_one_size_stays_a_scan(step: Callable[..., Any], dims: tuple[int, ...]) -> None:
+    program = to_onnx(_scanned(step), [(6, *dims, F), (*dims, H)])
+    assert "Scan" in [node.op_type for node in program.model.graph]
+    assert _reasons(program) & {"its step combines features with batches"}
+    program.verify()
+
+
+def test_an_exponential_is_no_activation_of_an_operator() -> None:
+    def step(h: Any, x: Any) -> Any:
+        h = jnp.exp(-_sum(x, h))
+        return h, h
+
+    program = to_onnx(_scanned(step), ONE)
+    assert "its step is not that of an LSTM, GRU or RNN" in _reasons(program)
+    program.verify()
+
+
+def test_a_state_of_equal_elements() -> None:
+    """Each step writes one number to all elements."""
+
+    def step(h: Any, x: Any) -> Any:
+        h = jnp.broadcast_to(jnp.tanh(x @ W[:, :1] + h @ R[:, :1]), h.shape)
+        return h, h
+
+    program = to_onnx(_scanned(step), ONE)
+    assert "RNN" in [node.op_type for node in program.model.graph]
     program.verify()
 
 

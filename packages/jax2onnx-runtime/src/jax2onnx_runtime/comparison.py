@@ -74,7 +74,7 @@ def compare(
     if scale is None:
         scale = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
     if rtol == 0 and not atol:
-        allowed, close = 0.0, np.asarray(got == want)
+        allowed, close = 0.0, np.asarray((got == want) | ((got != got) & (want != want)))
     else:
         allowed = rtol * max(scale, 1e-30) if atol is None else atol
         close = np.isclose(computed, exact, rtol=rtol, atol=allowed, equal_nan=True)

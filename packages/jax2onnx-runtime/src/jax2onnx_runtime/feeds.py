@@ -114,8 +114,8 @@ def symbol_space(model: ir.Model) -> SymbolSpace:
 
     def check(sizes: Sizes) -> None:
         for name, size in sizes.items():
-            if size < minimum.get(name, 0):
-                raise SymbolError(f"{name} = {size}, but it is at least {minimum[name]}.")
+            if size < (least := minimum.get(name, 0)):
+                raise SymbolError(f"{name} = {size}, but it is at least {least}.")
         for text in constraints:
             if not symbols_in(text) - sizes.keys() and not holds(text, sizes):
                 raise SymbolError(f"the model was exported for {text}.")

@@ -12,13 +12,13 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
-from jax2onnx_graph.rewrite.patterns import operation, scalar
+from jax2onnx_graph.rewrite.patterns import is_floating, operation, scalar
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, cheapest, moved
 from jax2onnx_fusions.attention._attention_axes import AttentionAxes
 from jax2onnx_fusions.attention._axes import Axes, Axis, atoms, axes_in, size_of
-from jax2onnx_fusions.attention._formula import BROADCAST, FLOATS, Addend
+from jax2onnx_fusions.attention._formula import BROADCAST, Addend
 
 # JAX's own number for masked logits: a logit of ordinary size added to it leaves just the number.
 MASKED = float(-0.7 * np.finfo(np.float32).max)
@@ -27,6 +27,8 @@ MASKED = float(-0.7 * np.finfo(np.float32).max)
 _ABSORBING = -1e30
 
 _HIDING = 1e3  # a number in the computation of a bias that hides keys, not one of ordinary size
+# One among others in a constant, which may be a bias by distance.
+_HIDING_AMONG_OTHERS = -1e4
 _VIEWS = ("Unsqueeze", "Reshape", "Transpose", "Expand", "Cast")
 _ELEMENTWISE = frozenset({
     "Add", "Cast", "Expand", "Identity", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
@@ -181,13 +183,16 @@ def _is_ordinary(bias: Addend) -> bool:
 
 def _is_computed(bias: ir.Value | None, depth: int = 16) -> bool:
     """Whether a bias is computed of finite numbers: of positions, weights or products, and not of an input alone."""
-    node = None if bias is None else bias.producer()
-    if node is None:
-        array = None if bias is None else known(bias, BROADCAST)
-        return array is not None and bool(np.isfinite(array).all()) and float(np.abs(array).max(initial=0)) < _HIDING**2
-    if node.domain or not depth or node.op_type not in _ELEMENTWISE:
-        return node.op_type in ("MatMul", "Gemm", "Range", "CumSum", "Constant") and not node.domain
-    if node.op_type == "Cast" and node.inputs[0] is not None and node.inputs[0].dtype not in FLOATS:
+    if bias is None:
+        return False
+    array, node = known(bias, BROADCAST), bias.producer()
+    if array is not None:
+        return bool(np.isfinite(array).all()) and float(np.abs(array).max(initial=0)) < _HIDING**2
+    if node is None or node.domain:
+        return False
+    if not depth or node.op_type not in _ELEMENTWISE:
+        return node.op_type in ("MatMul", "Gemm", "Range", "CumSum")
+    if node.op_type == "Cast" and not is_floating(node.inputs[0]):
         return True
     return all(_is_computed(value, depth - 1) for value in node.inputs[: 1 if node.op_type in _VIEWS else None])
 
@@ -223,8 +228,10 @@ def _hides(bias: ir.Value | None, depth: int = 8) -> bool:
     """Whether a bias is computed of a number that is as large as those which hide keys."""
     node = None if bias is None else bias.producer()
     if node is None or node.domain or not depth or node.op_type not in _ELEMENTWISE:
-        number = scalar(bias, BROADCAST)
-        return number is not None and abs(number) >= _HIDING
+        number, array = scalar(bias, BROADCAST), known(bias, BROADCAST)
+        if number is not None or array is None:
+            return number is not None and abs(number) >= _HIDING
+        return is_floating(bias) and float(array.min(initial=0)) <= _HIDING_AMONG_OTHERS
     return any(_hides(value, depth - 1) for value in node.inputs)
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["DIRECTIONS", "OPERATORS", "all_results", "direction_of", "last_kept", "recurrences", "views_of_result"]
+__all__ = [
+    "DIRECTIONS",
+    "OPERATORS",
+    "all_results",
+    "direction_of",
+    "last_kept",
+    "reads_all_steps",
+    "recurrences",
+    "views_of_result",
+]
 
 from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.values import dims_of, known
+from jax2onnx_graph.facts.values import dims_of, known, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.patterns import permutation_of
 
@@ -25,6 +34,11 @@ def recurrences(editor: GraphEditor) -> list[ir.Node]:
 def direction_of(node: ir.Node) -> str:
     """The direction of a recurrent operator: "forward", "reverse" or "bidirectional"."""
     return node.attributes.get_string("direction", "forward")
+
+
+def reads_all_steps(node: ir.Node) -> bool:
+    """Whether a recurrent operator reads all steps of each sequence, and its first axis is that of steps."""
+    return operand(node, 4) is None and node.attributes.get_int("layout", 0) == 0
 
 
 def all_results(editor: GraphEditor, node: ir.Node) -> Sequence[ir.Value]:

@@ -20,6 +20,7 @@ from jax2onnx_fusions.recurrence._results import (
     OPERATORS,
     all_results,
     direction_of,
+    reads_all_steps,
     recurrences,
     views_of_result,
 )
@@ -78,6 +79,8 @@ class _TurnOperators(NodePass[Reversal]):
             return None
         if direction_of(node) not in _OTHER:
             return Declined("it reads a reversed sequence in both directions", node)
+        if not reads_all_steps(node):
+            return Declined("it has lengths of sequences, or the batch first", node)
         if not is_reversed_by_readers(node.outputs[0], 0):
             return Declined("its results are read in the order of the reversed sequence", node)
         return found
@@ -139,7 +142,7 @@ class _UseLastStates(NodePass[Sequence[_LastStep]]):
 
     def match(self, node: ir.Node, editor: GraphEditor) -> Sequence[_LastStep] | None:
         direction, whole = direction_of(node), node.outputs[0]
-        if direction not in _OTHER:
+        if direction not in _OTHER or not reads_all_steps(node):
             return None
         length = (dims_of(whole) or (None,))[0]
         last = (-1, *((length - 1,) if isinstance(length, int) else ())) if direction == "forward" else (0,)

@@ -12,6 +12,8 @@ from jax2onnx_graph.errors import ContextFullError, OptionError
 from jax2onnx_generation.decoders.decoder import Decoder
 from jax2onnx_generation.loop.requests import Beams, Ends
 from jax2onnx_generation.loop.results import Stop
+from jax2onnx_generation.loop.sequences import nan_error
+from jax2onnx_generation.sampling import relative
 
 __all__ = ["Beam", "search"]
 
@@ -33,8 +35,8 @@ class Beam:
 def search(decoder: Decoder, prompt: Sequence[int], ends: Ends, beams: Beams) -> Beam:
     """The continuation of a prompt with the highest score.
 
-    So many continuations as the search is wide go on. Of their 2 * width likeliest successors, those with a stop token among the
-    first `width` end, the others go on. It is over when as many have ended and none of those that go on has a higher score.
+    So many continuations as the search is wide go on. Of their likeliest successors, those with a stop token among the first `width`
+    end, and the first `width` of the others go on. It is over when as many have ended and none of those that go on has a higher score.
 
     Args:
       decoder: the decoder, whose number of rows is free.
@@ -44,6 +46,7 @@ def search(decoder: Decoder, prompt: Sequence[int], ends: Ends, beams: Beams) ->
 
     Raises:
       OptionError: the model takes a fixed number of sequences.
+      RuntimeInputError: the model returned NaN.
     """
     if isinstance(decoder.forms.tokens.batch, int):
         raise OptionError(
@@ -55,8 +58,7 @@ def search(decoder: Decoder, prompt: Sequence[int], ends: Ends, beams: Beams) ->
     for _ in range(ends.count):
         live, rows, ended = _successors(live, logits, ends, beams)
         finished = sorted([*finished, *ended], key=lambda beam: -beam.score)[: beams.width]
-        length = len(live[0].ids)
-        if length == ends.count or _is_over(live, finished, beams):
+        if _is_over(live, finished, beams) or len(live[0].ids) == ends.count:
             break
         decoder.select(rows)
         try:
@@ -70,6 +72,8 @@ def search(decoder: Decoder, prompt: Sequence[int], ends: Ends, beams: Beams) ->
 
 
 def _is_over(live: Sequence[Beam], finished: Sequence[Beam], beams: Beams) -> bool:
+    if not live:  # there are no tokens but stop tokens
+        return True
     best = max(beam.logarithm for beam in live) / len(live[0].ids) ** beams.length_penalty
     return len(finished) >= beams.width and finished[-1].score >= best
 
@@ -78,9 +82,12 @@ def _successors(
     live: Sequence[Beam], logits: Array, ends: Ends, beams: Beams
 ) -> tuple[list[Beam], list[int], list[Beam]]:
     """The continuations that go on, the rows that they come from, and those that have ended."""
+    if np.isnan(logits).any():
+        raise nan_error(0, f"{len(live[0].ids)} new")
     scores = np.array([[beam.logarithm] for beam in live]) + _log_softmax(logits)
     size, flat = scores.shape[1], scores.reshape(-1)
-    count = min(2 * beams.width, flat.size)
+    # Each continuation has one successor for each stop token: of so many, `width` are others.
+    count = min((1 + max(len(ends.tokens), 1)) * beams.width, flat.size)
     best = np.sort(np.argpartition(-flat, count - 1)[:count])
     goes_on, rows, ended = list[Beam](), list[int](), list[Beam]()
     for rank, place in enumerate(best[np.argsort(-flat[best], kind="stable")]):
@@ -96,6 +103,6 @@ def _successors(
 
 
 def _log_softmax(logits: Array) -> Array:
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    shifted = relative(logits.astype(np.float64))
     result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return result

@@ -12,7 +12,7 @@ from jax2onnx_generation.loop.requests import Request
 from jax2onnx_generation.loop.results import Piece, Stop, Written
 from jax2onnx_generation.texts.streams import StopTexts, TextStream
 
-__all__ = ["WrittenSequence"]
+__all__ = ["WrittenSequence", "nan_error"]
 
 
 class WrittenSequence:
@@ -43,10 +43,7 @@ class WrittenSequence:
         sampling = self._request.sampling
         token = None if sampling.temperature else sampling.choose(logits, self.tokens, self._random)
         if math.isnan(logits[logits.argmax() if token is None else token]):
-            raise RuntimeInputError(
-                f"The model returned NaN for sequence {self.number} after {len(self.tokens)} tokens. program.verify() compares it with "
-                "the function."
-            )
+            raise nan_error(self.number, str(len(self.tokens)))
         return sampling.choose(logits, self.tokens, self._random) if token is None else token
 
     def guess(self, logits: Array, further: list[int]) -> int:
@@ -90,3 +87,10 @@ class WrittenSequence:
         """The result, once it has ended."""
         assert self.stop is not None, "it has ended"
         return Written(list(self.ids), "".join(self._text), self.stop, self.score)
+
+
+def nan_error(sequence: int, count: str) -> RuntimeInputError:
+    """The error where the logits after so many tokens of a sequence are NaN."""
+    return RuntimeInputError(
+        f"The model returned NaN for sequence {sequence} after {count} tokens. program.verify() compares it with the function."
+    )

@@ -21,7 +21,7 @@ from jax2onnx_lax.indexing._start_indices import (
     resolve_out_of_bounds,
     window_positions,
 )
-from jax2onnx_lax.reduce._monoids import MONOIDS
+from jax2onnx_lax.monoids import MONOIDS
 
 __all__ = ["ScatterTask", "may_drop", "neutralise", "over_places", "prepare", "resolve_starts"]
 

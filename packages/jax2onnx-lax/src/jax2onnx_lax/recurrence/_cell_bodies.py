@@ -15,7 +15,7 @@ from jax2onnx_graph.weights.absent import AbsentTensor
 
 from jax2onnx_lax._called import called_equations, called_jaxpr
 from jax2onnx_lax.integers._domain import is_one
-from jax2onnx_lax.recurrence._affine import Affine, Batch, Leaf
+from jax2onnx_lax.recurrence._affine import Affine, Batch, Leaf, common_frame
 from jax2onnx_lax.recurrence._equations import (
     READ_PRIMITIVES,
     VIEWS,
@@ -104,7 +104,7 @@ class CellBody:
         self._read.update((v, self.row(index)) for index, v in enumerate(steps.carry))
         self._read.update((v, self._scanned(v, value)) for v, value in zip(steps.rows, xs, strict=True))
         self._follow()
-        self.after = [found(self.reading(v)) for v in steps.new_carry]
+        self.after = [self._with_own_axes(found(self.reading(v))) for v in steps.new_carry]
 
     def _formula_reader(self, sizes: Mapping[str, Dim]) -> FormulaReader:
         return FormulaReader(sizes, lambda array: self._outside(self._model.ctx.weight(array)))
@@ -115,6 +115,10 @@ class CellBody:
 
     def _row(self, leaf: Leaf) -> Formula:
         return Formula.from_affine(Affine.row(leaf, self.batch, len(self.batch) - 1))
+
+    def _with_own_axes(self, formula: Formula) -> Formula:
+        """A state after a step, whose axes are those of the states before it, not the same ones exchanged."""
+        return formula.broadcast(*common_frame(formula.frame, self.row(0).frame))
 
     def reading(self, atom: Atom) -> Reading:
         """The formula of a variable of the steps, or why there is none."""

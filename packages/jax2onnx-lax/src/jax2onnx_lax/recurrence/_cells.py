@@ -15,6 +15,9 @@ from jax2onnx_lax.recurrence._formulas import ONE, Atom, Formula, Monomial
 
 _USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
+#: The activations that the operators have.
+_KNOWN = frozenset({"Sigmoid", "Tanh", "Relu"})
+
 #: A polynomial in activations with numbers for coefficients.
 _Numbers = Mapping[Monomial, float]
 
@@ -49,7 +52,7 @@ def cells(body: CellBody) -> Iterator[Cell]:
     candidates = {1: [_simple(body), _gru(body)], 2: [_lstm(body, 0, 1), _lstm(body, 1, 0)]}
     for found in candidates.get(len(body.before), []):
         with contextlib.suppress(UnsuitableError):  # it is not this cell, but may be another
-            yield from found
+            yield from (cell for cell in found if _KNOWN.issuperset(cell.activations))
 
 
 def _lstm(body: CellBody, hidden: int, cell: int) -> Iterator[Cell]:

@@ -76,12 +76,15 @@ class Convolution:
         return [self.form.shape[i] for i in self.outer]
 
     def query(self, term: Term) -> tuple[Sequence[Factor], Sequence[Factor]] | None:
-        """The factors of `c` in a read, and the other ones; None where it is not one of constants."""
+        """The factors of `c` in a read, and the other ones; None where it is not one of constants, or several for each state."""
         names = {self.form.axes[i] for i in self.inner}
         if names & set(term.out):
             return None
-        parted = _parted(term.factors, names, set(self.form.axes))
-        return None if parted is None or any(f.value.timed for f in parted[0]) else parted
+        own = set(self.form.axes)
+        parted = _parted(term.factors, names, own)
+        if parted is None or any(f.value.timed or (set(f.labels) - own).intersection(term.out) for f in parted[0]):
+            return None
+        return parted
 
     def constant(self, factors: Sequence[Factor], scale: float, dtype: np.dtype) -> jax.Array:
         """A product of constants as [*outer, N], of size 1 along outer axes that no factor has."""

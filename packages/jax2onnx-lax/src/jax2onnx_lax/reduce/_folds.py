@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax2onnx_core.jaxprs import is_static
 
-from jax2onnx_lax.reduce._monoids import Combine, Monoid, Scalar
+from jax2onnx_lax.monoids import Combine, Monoid, Scalar
 
 __all__ = ["flatten_axes", "fold_axes", "fold_axis"]
 

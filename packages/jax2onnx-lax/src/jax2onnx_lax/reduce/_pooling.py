@@ -11,8 +11,8 @@ from jax2onnx_core import Context, Value
 from jax2onnx_core.jaxprs import Dim, Dims, is_static
 
 from jax2onnx_lax.dtypes import Dtype, is_bool, is_float
+from jax2onnx_lax.monoids import MONOIDS
 from jax2onnx_lax.padding import FittedPadding, fit_windows, is_same_padding, static_pairs, unchanged_padding
-from jax2onnx_lax.reduce._monoids import MONOIDS
 from jax2onnx_lax.reduce._window_folds import reduce_windows
 from jax2onnx_lax.reduce._windows import Windows
 

@@ -13,9 +13,9 @@ from jax2onnx_core.jaxprs import Dim, definitely_le, is_static
 
 from jax2onnx_lax._compat import max_dim
 from jax2onnx_lax.contract._im2col import windows
+from jax2onnx_lax.monoids import Combine, Monoid, Scalar
 from jax2onnx_lax.padding import at_least_one
 from jax2onnx_lax.reduce._folds import fold_axis
-from jax2onnx_lax.reduce._monoids import Combine, Monoid, Scalar
 from jax2onnx_lax.reduce._windows import Windows
 
 __all__ = ["fold_windows", "reduce_windows"]

@@ -11,7 +11,7 @@ from jax import Array, lax
 from jax2onnx_core.jaxprs import Dim, Dims
 
 from jax2onnx_lax._compat import max_dim
-from jax2onnx_lax.reduce._monoids import Scalar
+from jax2onnx_lax.monoids import Scalar
 
 __all__ = ["WindowParams", "Windows"]
 

@@ -13,7 +13,7 @@ from jax2onnx_core.jaxprs import definitely_le, is_static
 from jax2onnx_lax._numerics import computed_in
 from jax2onnx_lax.complex._arrays import on_arrays
 from jax2onnx_lax.dtypes import Dtype, is_float
-from jax2onnx_lax.reduce._monoids import highest, lowest
+from jax2onnx_lax.monoids import highest, lowest
 
 __all__ = ["rules"]
 

@@ -12,7 +12,7 @@ from jax2onnx_core import Context, Jaxpr, Rules, Value
 
 from jax2onnx_lax._numerics import computed_in
 from jax2onnx_lax.complex._arrays import on_arrays
-from jax2onnx_lax.reduce._monoids import MONOIDS, Monoid, combiner, from_identity, recognise
+from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, from_identity, recognise
 from jax2onnx_lax.reduce._pooling import pool_max, pool_min, pool_sum
 from jax2onnx_lax.reduce._window_folds import fold_windows, reduce_windows
 from jax2onnx_lax.reduce._windows import WindowParams, Windows

@@ -12,9 +12,9 @@ from jax2onnx_graph.build.builder import DtypeLike
 
 from jax2onnx_lax.complex._arrays import on_arrays
 from jax2onnx_lax.dtypes import is_bool, is_float
+from jax2onnx_lax.monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
 from jax2onnx_lax.reduce._branches import branch
 from jax2onnx_lax.reduce._folds import flatten_axes, fold_axes, fold_axis
-from jax2onnx_lax.reduce._monoids import MONOIDS, Monoid, combiner, from_identity, highest, lowest, recognise
 from jax2onnx_lax.reduce._ordering import comparable, has_nan, nan_matters
 
 __all__ = ["rules"]

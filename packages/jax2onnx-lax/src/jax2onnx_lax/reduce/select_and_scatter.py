@@ -20,8 +20,8 @@ from jax2onnx_core import Dim, Jaxpr, Rules
 from jax2onnx_core.jaxprs import Dims, definitely_le, is_static, open_jaxpr
 from jax2onnx_graph.build.builder import Array as NumpyArray
 
+from jax2onnx_lax.monoids import MONOIDS, highest, lowest, recognise
 from jax2onnx_lax.padding import at_least_one
-from jax2onnx_lax.reduce._monoids import MONOIDS, highest, lowest, recognise
 from jax2onnx_lax.reduce._windows import WindowParams, Windows
 
 __all__ = ["rules"]

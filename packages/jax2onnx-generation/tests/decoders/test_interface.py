@@ -1,0 +1,120 @@
+"""Decoders given as text with the inputs and outputs of Hugging Face's decoders: what they compute, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from jax2onnx_generation.decoders.interface import DecoderInterface, decoder_interface
+from jax2onnx_generation.decoders.signature import decoder_signature
+from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.metadata import StatePair, SymbolInfo, read_states, write_states, write_symbols
+from jax2onnx_graph.targets import standard_target
+from onnx.reference import ReferenceEvaluator
+from onnx_ir.passes.common import ShapeInferencePass
+
+#: The axes of the batch, heads, places and features by their sizes or symbols.
+AXES = ("B", "2", "P", "4")
+#: Orders of the axes of a cache, of which features are the last but one or the last.
+ORDERS = [order for order in itertools.permutations(range(4)) if order.index(1) < order.index(3)]
+RNG = np.random.default_rng(0)
+TABLE = ", ".join(f"{number:.3f}" for number in RNG.normal(size=72))
+TOKENS = np.array([[1, 5, 2], [8, 0, 3]])
+PAST = {name: RNG.normal(size=(2, 2, 4, 4)).astype(np.float32) for name in ("k", "v")}
+
+
+def turned(order: tuple[int, ...], back: bool = False) -> str:
+    perm = sorted(range(4), key=order.__getitem__) if back else order
+    return f"Transpose<perm = [{', '.join(map(str, perm))}]>"
+
+
+def decoder(
+    order: tuple[int, ...] = (0, 2, 1, 3), tokens: str = "int64[B,T] tokens", further: str = "", logits: str = "all",
+    update: str = "nk = Concat<axis = {axis}>(k, row) nv = Concat<axis = {axis}>(v, other)", grows: bool = True, constraints: str = "",
+) -> ir.Model:  # fmt: skip
+    """A decoder with two caches, whose axes are in an order, and whose logits are of all tokens, of the last one, or of any number of words."""
+    axis, dims = order.index(2), [AXES[a] for a in order]
+    after = ",".join("K" if grows and d == "P" else d for d in dims)
+    before = ",".join(dims)
+    shown = "[B,9] logits" if logits == "last" else "[B,T,9] logits"
+    last = "Identity(l)" if logits != "last" else "Gather<axis = 1>(l, minus)"
+    body = f"""
+        e = Gather(table, tokens) h = Reshape(e, split) heads = {turned((0, 2, 1, 3))}(h) row = {turned(order)}(heads) other = Neg(row)
+        {update.format(axis=axis)}
+        kt = {turned(order, back=True)}(nk) vt = {turned(order, back=True)}(nv) m = Mul(kt, vt) s = ReduceSum<keepdims = 0>(m, inner)
+        n = Shape<start = {axis}, end = {axis + 1}>(k) f = Cast<to = 1>(n) u = Add(s, f) w = Unsqueeze(u, inner2) o = OneHot(tokens, depth, pair)
+        l = Add(o, w) logits = {last}
+    """
+    constants = (
+        f"float[9,8] table = {{{TABLE}}}, int64[4] split = {{0, 0, 2, 4}}, int64[3] inner = {{1, 2, 3}}, int64[2] inner2 = {{1, 2}}, "
+        "int64 depth = {9}, float[2] pair = {0, 1}, int64 minus = {-1}"
+    )
+    text = (
+        f'<ir_version: 10, opset_import: ["" : 23]> main ({tokens}, float[{before}] k, float[{before}] v{further}) => '
+        f"(float{shown}, float[{after}] nk, float[{after}] nv) <{constants}> {{ {body} }}"
+    )
+    model = ShapeInferencePass()(ir.from_onnx_text(text)).model
+    if logits == "open":
+        model.graph.outputs[0].shape = ir.Shape(["B", "T", "V"])
+    write_states(model, [StatePair(name, f"n{name}", axis if grows else None) for name in ("k", "v")])
+    symbols = {name: SymbolInfo(name, 0 if name == "P" else 1, None, ()) for name in ("B", "T", "P")}
+    write_symbols(model, symbols, [constraints] if constraints else [])
+    return model
+
+
+def interface(model: ir.Model) -> DecoderInterface:
+    roles = {"tokens": "tokens", "positions": None, "mask": None}
+    return decoder_interface(model, decoder_signature(model, roles), standard_target)
+
+
+def run(model: ir.Model, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    evaluator = ReferenceEvaluator(ir.to_proto(model))
+    return dict(zip(evaluator.output_names, map(np.asarray, evaluator.run(None, feeds)), strict=True))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_caches_that_grow_are_turned(order: tuple[int, ...]) -> None:
+    model = decoder(order)
+    back = np.argsort(order)
+    old = run(model, {"tokens": TOKENS, **{name: array.transpose(order) for name, array in PAST.items()}})
+    found = interface(model)
+    assert (found.layers, found.heads, found.features, found.vocabulary) == (1, 2, 4, 9)
+    assert (found.is_shared, found.capacity, found.takes_one_token, found.hides_padding) == (False, None, False, False)
+    feeds = {f"past_key_values.0.{long}": PAST[short] for long, short in (("key", "k"), ("value", "v"))}
+    given = {"input_ids": TOKENS, "attention_mask": np.ones((2, 7), np.int64), **feeds}
+    assert [value.name for value in model.graph.inputs] == [*given]
+    new = run(model, given)
+    assert [*new] == ["logits", "present.0.key", "present.0.value"]
+    np.testing.assert_allclose(new["logits"], old["logits"], rtol=1e-5)
+    for one, other in (("present.0.key", "nk"), ("present.0.value", "nv")):
+        np.testing.assert_array_equal(new[one], old[other].transpose(back))
+    updates = [value.producer() for value in model.graph.outputs[1:]]
+    assert [(node.op_type, node.inputs[0].name) for node in updates] == [("Concat", name) for name in feeds]
+    assert [state.grows for state in read_states(model)] == [2, 2]
+
+
+def test_logits_of_the_last_token_stand_for_those_of_all() -> None:
+    model = decoder(logits="last")
+    old = run(model, {"tokens": TOKENS, **{name: array.transpose(0, 2, 1, 3) for name, array in PAST.items()}})
+    interface(model)
+    feeds = {f"past_key_values.0.{long}": PAST[short] for long, short in (("key", "k"), ("value", "v"))}
+    new = run(model, {"input_ids": TOKENS, "attention_mask": np.ones((2, 7), np.int64), **feeds})
+    np.testing.assert_allclose(new["logits"], np.repeat(old["logits"][:, None], 3, axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokens": "int64[B,3] tokens"}, r"The tokens tokens: int64\[B, 3\] are always 3; the runtime feeds a whole prompt"),
+        ({"tokens": "int16[B,T] tokens"}, r"The tokens tokens: int16\[B, T\] are no int32 or int64 of shape \[B, T\]"),
+        ({"further": ", float[B] style"}, "The runtime feeds the tokens, their positions, a mask and caches, but not style: export"),
+        ({"logits": "open"}, r"The logits logits: float32\[B, T, V\] have no number of words as their last axis"),
+        ({"constraints": "T >= 2"}, "one token after the other, but the model is for T >= 2. .* specialize={'T': 1}"),
+        ({"constraints": "P >= 1"}, r"The cache k: .* is empty before the first step, .*: constraints=\['P >= 0'\]"),
+    ],
+)  # fmt: skip
+def test_what_the_runtime_does_not_feed_is_refused(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        interface(decoder(**changes))  # type: ignore[arg-type]
