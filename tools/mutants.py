@@ -120,6 +120,8 @@ def without_annotations(source: str) -> str:
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.keyword) and node.arg in ("strict", "frozen"):
             node.value = ast.Constant(None)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.test = ast.Constant(None)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "functools.lru_cache":
             node.args = []
         elif isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".outputs[-1]"):
@@ -326,11 +328,17 @@ def run_pytest(path: Sequence[str], arguments: Sequence[str], seconds: float, ou
     os._exit(code)
 
 
+def is_for_cases(path: Path) -> bool:
+    """Whether a file holds cases, or is imported by nothing else."""
+    users = importers(path, package_of(path) / "src")
+    return path.name.endswith("_cases.py") or (bool(users) and all(user.name.endswith("_cases.py") for user in users))
+
+
 def sources(paths: Sequence[Path]) -> list[Path]:
-    """The Python files of the packages, or those in some folders, without cases."""
+    """The Python files of the packages, or those in some folders, without cases and what only these import."""
     folders = [path.resolve() for path in paths] or sorted(ROOT.glob("packages/*/src"))
     files = [file for folder in folders for file in ([folder] if folder.is_file() else sorted(folder.rglob("*.py")))]
-    return [file for file in files if "src" in file.parts and not file.name.endswith("_cases.py")]
+    return [file for file in files if "src" in file.parts and not is_for_cases(file)]
 
 
 def main() -> None:

@@ -138,6 +138,11 @@ def test_values_are_expressions():
     assert z == "If<ReduceSum([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])><ReduceSum(x)>(c)"
 
 
+def test_the_class_of_limited_targets_is_a_fixture(limited):
+    assert limited is LimitedTarget
+    assert not limited("Exp").supports("Exp", np.dtype(np.float32), 20)
+
+
 def test_a_limited_target_lacks_what_it_is_told():
     target = LimitedTarget(
         "Gelu", lost=[("Max", "nan")], dtypes=[np.float32], opset=22, avoided=[Form.SOFTPLUS],

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax2onnx_core import Call, Composites, Rules, hookimpl, to_onnx
+from jax2onnx_core.frontend.claims import Claim
 
 _CODE = """
 import dataclasses
@@ -60,6 +61,25 @@ class Known(Layer):
 
 def doubled(x):
     return shifted(x) * 2
+
+class Cell:
+    rate = 2.0
+
+    def gate(self, x):
+        return shifted(x)
+
+    def step(self, x):
+        return self.gate(x) * self.rate
+
+    def __call__(self, x):
+        return self.step(x)
+
+class Recurrent:
+    def __init__(self, cell):
+        self.cell = cell
+
+    def __call__(self, x):
+        return self.cell(x)
 """
 
 
@@ -261,3 +281,83 @@ def test_other_code_in_a_function_of_jax_is_not_claimed_away(library: Any, monke
 
     claimed, reasons = _export(doubled_by_another, "claimed.doubled")
     assert (claimed, reasons) == (False, ["the code of jax's dot_general was replaced, by which layers compute"])
+
+
+def _read_cell(layer, x):
+    """The function of a composite that reads the cell in place of calling it."""
+    return layer.cell.rate
+
+
+def _replacing(cell, name):
+    vars(cell)[name] = lambda x: x
+    return cell
+
+
+def _subclass(library, **changes):
+    return type("Mine", (library.Cell,), changes)()
+
+
+#: What is held as the cell, and the change of it that is named.
+CELLS = {
+    "plain": (lambda lib: lib.Cell(), None),
+    "a subclass that changes nothing": (lambda lib: _subclass(lib), None),
+    "a subclass with a field": (lambda lib: _subclass(lib, other=1), None),
+    "a subclass that overrides what is called": (
+        lambda lib: _subclass(lib, __call__=lambda self, x: x),
+        "Mine overrides __call__",
+    ),
+    "a subclass that overrides what is used": (
+        lambda lib: _subclass(lib, gate=lambda self, x: x),
+        "Mine overrides gate",
+    ),
+    "a subclass with another method": (lambda lib: _subclass(lib, unused=lambda self, x: x), None),
+    "an object that replaces what is used": (
+        lambda lib: _replacing(lib.Cell(), "gate"),
+        "gate of an object of Cell was replaced",
+    ),
+    "an object that replaces something else": (lambda lib: _replacing(lib.Cell(), "unused"), None),
+    "a class": (lambda lib: type(_subclass(lib, gate=lambda self, x: x)), None),
+    "a function": (lambda lib: lambda x: x, None),
+    "a number": (lambda lib: 3, None),
+    "an object of another library": (lambda lib: jax.tree_util.Partial(jnp.tanh), None),
+    "one of several": (
+        lambda lib: [lib.Cell(), (lib.Cell(), _subclass(lib, gate=lambda self, x: x))],
+        "Mine overrides gate",
+    ),
+}
+
+
+@pytest.mark.parametrize("is_argument", [False, True])
+@pytest.mark.parametrize("name", CELLS)
+def test_a_change_of_what_a_composite_reads_in_place_of_calling_it(library, name, is_argument):
+    make, change = CELLS[name]
+    claim = Claim(
+        "claimed:Recurrent.__call__", library.Recurrent.__call__, _read_cell, lambda function: function.__code__
+    )
+    args = (library.Recurrent(library.Cell()), make(library)) if is_argument else (library.Recurrent(make(library)),)
+    expected = None if change is None else f"{change}, which Recurrent.__call__ uses"
+    assert claim.change_of_parts(args) == expected
+    assert claim.change(args) is None
+
+
+def test_a_function_that_a_cell_uses_may_be_replaced(library):
+    claim = Claim(
+        "claimed:Recurrent.__call__", library.Recurrent.__call__, _read_cell, lambda function: function.__code__
+    )
+    assert claim.change_of_parts((library.Recurrent(library.Cell()),)) is None
+    library.shifted = lambda x: x
+    assert (
+        claim.change_of_parts((library.Recurrent(library.Cell()),))
+        == "claimed.shifted was replaced, which Recurrent.__call__ uses"
+    )
+
+
+def test_what_a_call_may_use(library):
+    layer = Claim("claimed:Layer.__call__", library.Layer.__call__, _read_cell, lambda function: function.__code__)
+    assert {"gain", "hidden", "inner", "scale", "offset"} <= layer.methods
+    assert not {"unused", "weight", "act"} & layer.methods
+    assert {binding.name for binding in layer.bindings} >= {"shifted", "helped"}
+    function = Claim("claimed:doubled", library.doubled, _read_cell, lambda function: function.__code__)
+    assert function.owner is None
+    assert function.methods == frozenset()
+    assert function.change_of_parts(()) is None

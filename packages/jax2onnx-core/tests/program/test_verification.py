@@ -163,6 +163,26 @@ def test_the_exported_model_is_run_at_the_edge_of_a_window():
     assert sizes == ["T = 1", "T = 7", "T = 12", "T = 2", "T = 3"]
 
 
+def test_masks_of_sizes_from_data_select_nothing_and_all_too():
+    def select(x, i, b):
+        return x[x > 0], i[b]
+
+    program = to_onnx(select, [("B",), (("B",), "int32"), (("B",), "bool")])
+    runs = [*program.random_calls([{"B": 5}, {"B": 3}, {"B": 4}], {}, 0)]
+    plain, extreme = runs[:3], runs[3:]
+    assert [run.where for run in plain] == ["B = 5", "B = 3", "B = 4"]
+    assert [run.where for run in extreme] == [
+        f"B = {size}, the {kind} numbers" for kind in ("least", "largest") for size in (5, 3)
+    ]
+    assert [run.may_be_refused for run in runs] == [False] * 3 + [True] * 4
+    for run in extreme:
+        x, i, b = map(np.asarray, run.args)
+        is_largest = "largest" in run.where
+        assert ((x > 0) == is_largest).all()
+        assert (i == i[0]).all()
+        assert (b == is_largest).all()
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [

@@ -39,3 +39,18 @@ def test_reasons(declined, limited, rest, limits, reason):
 
 def test_another_quotient_has_no_reason(declined):
     assert declined(FuseSilu(), "e = Exp(x) y = Div(x, e)") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_formed"),
+    [
+        ("Add(one, e)", "Add(e, one)", True), ("Add(one, e)", "Sub(one, e)", False), ("Add(one, e)", "Mul(one, e)", False), ("{1}", "{2}", False), ("{1}", "{-1}", False),
+        ("Neg(x)", "Abs(x)", False), ("Exp(n)", "Exp(x)", False), ("Exp(n)", "Tanh(n)", False), ("Exp(n)", "Exp(z)", False), ("Div(x, d)", "Div(d, x)", False),
+        ("Div(x, d)", "Div(n, d)", False), ("Div(x, d)", "Mul(x, d)", False),
+    ],
+)  # fmt: skip
+def test_formulas_that_nearly_are_silu(fused, old, new, is_formed):
+    text = LOGISTIC + "y = Div(x, d)"
+    assert text.count(old) == 1
+    operators = fused(FuseSilu(), text.replace(old, new), "float[B,5,8] x, float[B,5,8] z")
+    assert ("Sigmoid" in operators) is is_formed

@@ -40,6 +40,47 @@ def test_layer_norm_in_all_spellings(fused, statistics, rest):
     assert fused(FuseLayerNorm(), statistics + rest) == ["LayerNormalization"]
 
 
+NUMBERS = "e8 = Constant<value = float {0.125}>() c1 = Constant<value = float {1}>() "
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_formed"),
+    [
+        ("Max(v, zero)", "Max(zero, v)", True), ("Max(v, zero)", "Clip(v, zero)", True), ("Max(v, zero)", "Identity(v)", True),
+        ("Max(v, zero)", "Clip(v, zero, two)", False), ("Max(v, zero)", "Clip(v, eps)", False), ("Max(v, zero)", "Max(v, eps)", False),
+        ("Max(v, zero)", "Abs(v)", False), ("Max(v, zero)", "Min(v, two)", False), ("Sub(mm, m2)", "Sub(m2, mm)", False),
+        ("Sub(mm, m2)", "Add(mm, m2)", False), ("Mul(m, m)", "Mul(m, mm)", False), ("Mul(m, m)", "Pow(m, two)", True), ("Mul(m, m)", "Pow(m, c1)", False),
+        ("Mul(x, x)", "Pow(x, two)", True), ("Mul(x, x)", "Mul(x, m)", False), ("Sub(x, m)", "Sub(m, x)", False), ("Sub(x, m)", "Add(x, m)", False),
+        ("Sub(x, m)", "Sub(x, mm)", False), ("Sub(x, m)", "Sub(xx, m)", False), ("Add(v0, eps)", "Add(eps, v0)", True), ("Add(v0, eps)", "Sub(v0, eps)", False),
+        ("Add(v0, eps)", "Mul(v0, eps)", False), ("{0.000001}", "{0}", False), ("{0.000001}", "{-0.000001}", False),
+        ("mm = ReduceMean", "mm = ReduceSum", False), ("mm = ReduceMean", "mm = ReduceMax", False), (" m = ReduceMean", " m = ReduceMax", False),
+        ("Sqrt(ve)", "Exp(ve)", False), ("y = Div(d, s)", "y = Div(s, d)", False), ("y = Div(d, s)", "y = Mul(d, s)", False),
+        ("y = Div(d, s)", "r = Reciprocal(s) y = Div(d, r)", False), ("y = Div(d, s)", "r = Div(c1, s) y = Mul(d, r)", True),
+        ("y = Div(d, s)", "r = Div(two, s) y = Mul(d, r)", False), ("y = Div(d, s)", "r = Div(s, c1) y = Mul(d, r)", False),
+    ],
+)  # fmt: skip
+def test_moments_that_nearly_are_those_of_a_layer_norm(fused, old, new, is_formed):
+    text = NUMBERS + TWO_MOMENTS + "y = Div(d, s)"
+    assert text.count(old) == 1
+    assert ("LayerNormalization" in fused(FuseLayerNorm(), text.replace(old, new))) is is_formed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_formed"),
+    [
+        ("mean = Div(sum, n)", "mean = Mul(sum, e8)", True), ("mean = Div(sum, n)", "mean = Mul(e8, sum)", True), ("mean = Div(sum, n)", "mean = Div(n, sum)", False),
+        ("mean = Div(sum, n)", "mean = Div(sum, e8)", False), ("mean = Div(sum, n)", "mean = Mul(sum, n)", False), ("vv = Div(ss, n)", "vv = Mul(ss, e8)", True),
+        ("vv = Div(ss, n)", "vv = Div(n, ss)", False), ("vv = Div(ss, n)", "vv = Mul(ss, n)", False), ("{8}", "{7}", False), ("{8}", "{9}", False),
+        ("{8}", "{8.0001}", False), ("Pow(d, two)", "Mul(d, d)", True), ("Pow(d, two)", "Mul(d, x)", False), ("Pow(d, two)", "Pow(x, two)", False),
+        ("Pow(d, two)", "Pow(d, c1)", False), ("Sub(x, m)", "Sub(m, x)", False),
+    ],
+)  # fmt: skip
+def test_centred_sums_that_nearly_are_those_of_a_layer_norm(fused, old, new, is_formed):
+    text = NUMBERS + CENTRED + "y = Div(d, s)"
+    assert text.count(old) == 1
+    assert ("LayerNormalization" in fused(FuseLayerNorm(), text.replace(old, new))) is is_formed
+
+
 @pytest.mark.parametrize("leading", [0, 1, 2])
 def test_layer_norm_whose_weights_have_leading_axes(fused, leading):
     dims = ",".join(["1"] * leading + ["8"])

@@ -26,6 +26,49 @@ def test_softmax_behind_a_maximum_that_keeps_nan(fused):
     assert fused(FuseSoftmax(), text + QUOTIENT) == ["Softmax"]
 
 
+NAN = "a = Abs(x) h = ReduceSum<keepdims = 0>(a, last) nn = IsNaN(h) m = Where(nn, h, m0)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("IsNaN(h)", "IsNaN(m0)"), ("IsNaN(h)", "IsInf(h)"), ("Abs(x)", "Neg(x)"), ("Abs(x)", "Abs(z)"), ("Where(nn, h, m0)", "Where(nn, m0, h)"),
+        ("ReduceSum<", "ReduceMax<"), ("Where(nn, h, m0)", "Max(h, m0)"),
+    ],
+)  # fmt: skip
+def test_softmax_behind_a_maximum_with_something_else_stays(fused, old, new):
+    text = SOFTMAX.replace("m = ReduceMax", "m0 = ReduceMax").replace("mk = Unsq", f"{NAN} mk = Unsq") + QUOTIENT
+    assert text.count(old) >= 1
+    assert "Softmax" not in fused(FuseSoftmax(), text.replace(old, new, 1), "float[B,5,8] x, float[B,5,8] z")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_formed"),
+    [
+        ("Sub(x, mk)", "Sub(mk, x)", False), ("Sub(x, mk)", "Add(x, mk)", False), ("ReduceMax<", "ReduceMin<", False), ("(e, last)", "(s, last)", False),
+        ("t = ReduceSum", "t = ReduceMax", False), ("mk = Unsqueeze(m, last)", "f = Unsqueeze(m, last) mk = Identity(f)", True),
+        ("m = ReduceMax<keepdims = 0>(x, last) mk = Unsqueeze(m, last)", "mk = ReduceMax(x, middle)", False), ("mk = Unsqueeze(m, last)", "f = Max(m, low) mk = Unsqueeze(f, last)", True),
+        ("mk = Unsqueeze(m, last)", "f = Max(low, m) mk = Unsqueeze(f, last)", True), ("mk = Unsqueeze(m, last)", "f = Max(m, nought) mk = Unsqueeze(f, last)", False),
+        ("Exp(s)", "Tanh(s)", False),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")  # logarithms of other sums
+@pytest.mark.parametrize("end", [QUOTIENT, DIFFERENCE])
+def test_formulas_that_nearly_are_a_softmax(fused, old, new, is_formed, end):
+    given = "middle = Constant<value = int64[1] {1}>() low = Constant<value = float {-inf}>() nought = Constant<value = float {0}>() "
+    text = given + SOFTMAX
+    assert text.count(old) == 1
+    operators = fused(FuseSoftmax(), text.replace(old, new) + end)
+    assert any("Softmax" in operator for operator in operators) is is_formed
+
+
+@pytest.mark.parametrize(
+    "end", ["y = Div(t, e)", "y = Mul(e, t)", "l = Exp(t) y = Sub(s, l)", "l = Log(t) y = Sub(l, s)", "l = Log(t) y = Add(s, l)", "l = Log(t) y = Sub(e, l)"]
+)  # fmt: skip
+def test_other_ends_of_a_softmax_stay(fused, end):
+    assert not any("Softmax" in operator for operator in fused(FuseSoftmax(), SOFTMAX + end))
+
+
 SELECTED = """
     c = Constant<value = float {0}>() low = Constant<value = float {-inf}>() last = Constant<value = int64[1] {-1}>() k = Less(c, x)
     w = Where(k, x, low) m = ReduceMax<keepdims = 1>(w, last) s = Sub(w, m) e = Exp(s) v = Where(k, e, c)

@@ -117,6 +117,38 @@ def test_one_head_or_one_example(fused, size, heads):
     assert "Mul" not in operators
 
 
+@pytest.mark.parametrize(
+    ("x", "angles", "y", "is_formed"),
+    [
+        ("B,T,2,4", "B,T,1,2", "B,T,2,4", True),
+        ("B,T,2,4", "1,T,1,2", "B,T,2,4", True),
+        ("B,T,2,4", "T,1,2", "B,T,2,4", True),
+        ("B,2,T,4", "B,1,T,2", "B,2,T,4", True),
+        ("B,2,T,4", "T,2", "B,2,T,4", True),
+        ("B,2,T,4", "1,T,2", "B,2,T,4", True),
+        ("B,T,2,4", "B,T,2,2", "B,T,2,4", False),
+        ("B,5,2,4", "B,1,1,2", "B,5,2,4", False),
+        ("B,5,2,4", "2", "B,5,2,4", False),
+        ("B,T,N,4", "B,T,1,2", "B,T,N,4", False),
+        ("1,5,2,4", "3,5,1,2", "3,5,2,4", False),
+        ("1,1,5,2,4", "5,1,2", "1,1,5,2,4", False),
+        ("B,T,4", "B,T,2", "B,T,4", True),
+        ("B,T,4", "1,T,2", "B,T,4", True),
+        ("B,T,4", "T,2", "B,T,4", True),
+        ("5,2,4", "5,1,2", "5,2,4", True),
+        ("B,5,4", "B,1,2", "B,5,4", True),  # five heads of a batch of one
+        ("1,5,4", "3,5,2", "3,5,4", False),
+        ("B,5,4", "2", "B,5,4", False),
+    ],
+)
+def test_angles_by_batch_sequence_and_heads(fused, x, angles, y, is_formed):
+    last = x.count(",")
+    body = f"""h = Constant<value = int64[2] {{2, 2}}>() c = Cos(a) s = Sin(a) x1, x2 = Split<axis = {last}>(x, h) {PRODUCTS}
+        y = Concat<axis = {last}>(u, v)"""
+    operators = fused(FuseRotaryEmbedding(), body, f"float[{x}] x, float[{angles}] a", f"float[{y}] y")
+    assert ("RotaryEmbedding" in operators) is is_formed
+
+
 @pytest.mark.parametrize("where", ["angles", "cosines", "behind an axis"])
 def test_a_rotated_half_with_doubled_angles(fused, where):
     double = {
@@ -184,6 +216,16 @@ def test_angles_that_are_repeated(fused, repeats, is_formed):
         body = body.replace("Tile(c,", "Tile(d,").replace("Tile(s,", "Tile(d,")
     operators = fused(FuseRotaryEmbedding(), ANGLES + SLICES + body, "float[B,3,2,4] x", "float[B,3,2,4] y")
     assert ("RotaryEmbedding" in operators) is is_formed
+
+
+@pytest.mark.parametrize(
+    ("places", "is_formed"),
+    [("0, 1, 0, 1", True), ("1, 0, 1, 0", False), ("0, 0, 1, 1", False), ("0, 1, 1, 0", False), ("0, 0, 0, 0", False)],
+)
+def test_angles_that_are_gathered(fused, places, is_formed):
+    body = f"""places = Constant<value = int64[4] {{{places}}}>() cc = Gather<axis = 3>(c, places) ss = Gather<axis = 3>(s, places)
+        n = Neg(x2) r = Concat<axis = 3>(n, x1) p = Mul(x, cc) q = Mul(ss, r) y = Add(p, q)"""
+    assert ("RotaryEmbedding" in fused(FuseRotaryEmbedding(), ANGLES + SLICES + body, *TOKENS)) is is_formed
 
 
 def test_doubled_angles_in_a_table(fused):

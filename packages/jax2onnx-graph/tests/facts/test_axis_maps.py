@@ -400,3 +400,103 @@ def test_views_have_the_largest_common_axes(name):
         for axes in view_axes(source, target)
     ]
     assert shown == expected
+
+
+def told(inputs: str, body: str, outputs: str) -> str:
+    """The axes of the last node's operands and results: a letter for each, in capitals where rows depend on each other, with + where summed."""
+    text = f'<ir_version: 10, opset_import: ["" : 23, "own" : 1]> g ({inputs}) => ({outputs}) {{ {body} }}'
+    model = ir.from_onnx_text(text)
+    for node in model.graph:
+        if node.op_type == "Constant":
+            node.outputs[0].shape = ir.Shape(node.attributes["value"].as_tensor().shape.numpy())
+    maps, letters = axis_maps(model.graph[-1]), dict[IterationAxis, str]()
+    if maps is None:
+        return "unknown"
+
+    def letter(axis: IterationAxis) -> str:
+        name = letters.setdefault(axis, "abcdefgh"[len(letters)])
+        return {Iteration.SAME: name, Iteration.OTHER: name.upper(), Iteration.SUMMED: f"+{name}"}[axis.iteration]
+
+    def tensor(axes: Axes | None) -> str:
+        return "-" if axes is None else f"[{' '.join(''.join(map(letter, group)) or '.' for group in axes)}]"
+
+    operands, results = (" ".join(map(tensor, some)) for some in (maps.operands, maps.results))
+    return f"{operands} -> {results}"
+
+
+ONE, ZERO = "one = Constant<value = int64[1] {1}>() ", "zero = Constant<value = int64[1] {0}>() "
+PADS = "p = Constant<value = int64[4] {{{}}}>() y = Pad(x, p)"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "body", "outputs", "expected"),
+    [
+        ("float[2,3] x, float[3] z", "y = Add(x, z)", "float[2,3] y", "[a b] [b] -> [a b]"),
+        ("float[2,1] x, float[3] z", "y = Add(x, z)", "float[2,3] y", "[a .] [b] -> [a b]"),
+        ("float[N,3] x, float[M,3] z", "y = Add(x, z)", "float[K,3] y", "[A b] [A b] -> [A b]"),
+        ("float[N,3] x, float[N,3] z", "y = Add(x, z)", "float[N,3] y", "[a b] [a b] -> [a b]"),
+        ("float[N,3] x, float[1,3] z", "y = Add(x, z)", "float[N,3] y", "[a b] [. b] -> [a b]"),
+        ("float[2,3] x, float lo", "y = Clip(x, lo)", "float[2,3] y", "[a b] - -> [a b]"),
+        ("float[2,3] x, float z", "y = own.Add(x, z)", "float[2,3] y", "unknown"),
+        ("float[2,3] x", "y = RandomNormalLike(x)", "float[2,3] y", "unknown"),
+        ("float[2,3] x", "y = Shape(x)", "int64[2] y", "unknown"),
+        ("float[2,3,4] x", "y = Softmax<axis = 1>(x)", "float[2,3,4] y", "[a B c] -> [a B c]"),
+        ("float[2,3,4] x", "y = Softmax(x)", "float[2,3,4] y", "[a b C] -> [a b C]"),
+        ("float[2,3] x", ONE + "y = ReduceSum(x, one)", "float[2,1] y", "[a +b] - -> [a .]"),
+        ("float[2,3] x", ONE + "y = ReduceSum<keepdims = 0>(x, one)", "float[2] y", "[a +b] - -> [a]"),
+        ("float[2,3] x", "y = ReduceSum<keepdims = 0>(x)", "float y", "unknown"),
+        ("float[2,3] x, int64[1] i", "y = ReduceSum<keepdims = 0>(x, i)", "float[K] y", "unknown"),
+        ("float[2,3] x", "y = ArgMax<axis = 0, keepdims = 0>(x)", "int64[3] y", "[A b] -> [b]"),
+        ("float[2,3] x", "i = Constant<value = int64 {1}>() y = CumSum(x, i)", "float[2,3] y", "[a B] - -> [a B]"),
+        ("float[2,3] x", PADS.format("0, 1, 0, 2"), "float[2,6] y", "[a B] - -> [a B]"),
+        ("float[2,3] x", PADS.format("0, 1, 0, 0"), "float[2,4] y", "[a B] - -> [a B]"),
+        ("float[2,3] x", PADS.format("0, 0, 0, 1"), "float[2,4] y", "[a B] - -> [a B]"),
+        ("float[2,3] x", PADS.format("1, 0, 0, 0"), "float[3,3] y", "[A b] - -> [A b]"),
+        ("float[2,3] x", PADS.format("0, 0, 1, 0"), "float[3,3] y", "[A b] - -> [A b]"),
+        ("float[2,3] x, int64[4] p", "y = Pad(x, p)", "float[K,L] y", "[A B] - -> [A B]"),
+        ("float[2,3] x", ONE + "p = Constant<value = int64[2] {1, 2}>() y = Pad(x, p, , one)", "float[2,6] y", "[a B] - - - -> [a B]"),
+        ("float[2,3] x, int64[1] i", "p = Constant<value = int64[2] {1, 2}>() y = Pad(x, p, , i)", "float[K,L] y", "unknown"),
+        ("float[2,3] x, float[3,4] z", "y = MatMul(x, z)", "float[2,4] y", "[a +b] [+b c] -> [a c]"),
+        ("float[3] x, float[3,4] z", "y = MatMul(x, z)", "float[4] y", "[+a] [+a b] -> [b]"),
+        ("float[2,3] x, float[3] z", "y = MatMul(x, z)", "float[2] y", "[a +b] [+b] -> [a]"),
+        ("float[5,2,3] x, float[1,3,4] z", "y = MatMul(x, z)", "float[5,2,4] y", "[a b +c] [. +c d] -> [a b d]"),
+        ("float[5,2,3] x, float[3,4] z", "y = MatMul(x, z)", "float[5,2,4] y", "[a b +c] [+c d] -> [a b d]"),
+        ("float[N,2,3] x, float[M,3,4] z", "y = MatMul(x, z)", "float[K,2,4] y", "[A b +c] [A +c d] -> [A b d]"),
+        ("float[2,3] x, float[3,4] z", "y = Gemm(x, z)", "float[2,4] y", "[a +b] [+b c] -> [a c]"),
+        ("float[3,2] x, float[4,3] z, float[4] w", "y = Gemm<transA = 1, transB = 1>(x, z, w)", "float[2,4] y", "[+a b] [c +a] [c] -> [b c]"),
+        ("float[2,3] x, float[3,4] z", 'y = Einsum<equation = "ab,bc->ac">(x, z)', "float[2,4] y", "[a +b] [+b c] -> [a c]"),
+        ("float[2,3] x, float[3,4] z", 'y = Einsum<equation = "ab, bc -> ca">(x, z)', "float[4,2] y", "[a +b] [+b c] -> [c a]"),
+        ("float[3,3] x", 'y = Einsum<equation = "ii->i">(x)', "float[3] y", "[A A] -> [A]"),
+        ("float[3] x, float[3] z", 'y = Einsum<equation = "i,i->i">(x, z)', "float[3] y", "[a] [a] -> [a]"),
+        ("float[N] x, float[M] z", 'y = Einsum<equation = "i,i->i">(x, z)', "float[N] y", "[A] [A] -> [A]"),
+        ("float[2,3] x, float[3,4] z", 'y = Einsum<equation = "ab,bc">(x, z)', "float[2,4] y", "unknown"),
+        ("float[2,3] x", 'y = Einsum<equation = "a...->a">(x)', "float[2] y", "unknown"),
+        ("float[2,3,4] x, int64[5] i", "y = Gather<axis = 1>(x, i)", "float[2,5,4] y", "[a B c] [d] -> [a d c]"),
+        ("float[2,3] x, float[2,4] z", "y = Concat<axis = 1>(x, z)", "float[2,7] y", "[a B] [a B] -> [a B]"),
+        ("float[2,3] x", "y = Concat<axis = 1>(x, x)", "float[2,6] y", "[a b] [a b] -> [a cb]"),
+        ("float[2,4] x", "y, z = Split<axis = 1, num_outputs = 2>(x)", "float[2,2] y, float[2,2] z", "[a B] -> [a B] [a B]"),
+        ("float[2,3] x, int64[2,3] i", "y = GatherElements<axis = 1>(x, i)", "float[2,3] y", "[a B] [a B] -> [a B]"),
+        ("float[2,3] x, int64[1,3] i", "y = GatherElements<axis = 1>(x, i)", "float[1,3] y", "[A B] [A B] -> [A B]"),
+        ("float[2,3,4] x", "y = Transpose<perm = [1, 2, 0]>(x)", "float[3,4,2] y", "[a b c] -> [b c a]"),
+        ("float[2,3,4] x", "y = Transpose(x)", "float[4,3,2] y", "[a b c] -> [c b a]"),
+        ("float[2,3,4] x, float[4] s", "y = LayerNormalization<axis = 1>(x, s)", "float[2,3,4] y", "[a B C] [C] -> [a B C]"),
+        ("float[2,3,4] x, float[3,4] s", "y = LayerNormalization<axis = -1>(x, s)", "float[2,3,4] y", "unknown"),
+        ("float[2,3] x", "n = Constant<value = int64[2] {1, 2}>() y = Tile(x, n)", "float[2,6] y", "[a b] - -> [a cb]"),
+        ("float[2,3] x", "n = Constant<value = int64[2] {1, 0}>() y = Tile(x, n)", "float[2,0] y", "unknown"),
+        ("float[2,3] x, int64[2] n", "y = Tile(x, n)", "float[K,L] y", "unknown"),
+        ("float[3] x, int64[2] n", "y = Expand(x, n)", "float[2,3] y", "[a] - -> [b a]"),
+        ("float[2,3] x", "s = Constant<value = int64[1] {6}>() y = Reshape(x, s)", "float[6] y", "[a b] - -> [ab]"),
+        ("float[2,0] x", "s = Constant<value = int64[1] {0}>() y = Reshape(x, s)", "float[0] y", "unknown"),
+        ("float[2,3] x, float z", "u = own.F(z) y = Add(x, u)", "float[2,3] y", "unknown"),
+        ("float[2,3] x, float z", "u = own.F(z) y = MatMul(x, u)", "float[2,3] y", "unknown"),
+        ("float[2,3] x, float z", "u = own.F(z) y = MatMul(u, x)", "float[2,3] y", "unknown"),
+        ("float[2,3] x, float z", "u = own.F(z) y = Gemm(u, x)", "float[2,3] y", "unknown"),
+        ("float[2,3] x, float[3,4] z, float w", "u = own.F(w) y = Gemm(x, z, u)", "float[2,4] y", "unknown"),
+        ("float[2,3] x, float z", "u = own.F(z) y = Gather(x, u)", "float[K] y", "unknown"),
+        ("float[2,3] x, float z", "u = own.F(z) y = Softmax(u)", "float[2,3] y", "unknown"),
+        ("float[2,3] x", "y = own.F(x)", "float[2,3] y", "unknown"),
+    ],
+)  # fmt: skip
+def test_axes_by_the_operator(inputs, body, outputs, expected):
+    found = told(inputs, body, outputs)
+    assert found == expected

@@ -23,6 +23,11 @@ ARRAYS = {
     "four": np.array(4),
     "small": np.array([100, 100, 100], np.int8),
     "half": np.array([0.5, 1.5], np.float32),
+    "empty": np.zeros((0, 3), np.int64),
+    "ends": np.array([-3, 2]),
+    "before": np.array([-4]),
+    "behind": np.array([3]),
+    "none": np.array([0]),
 }
 
 
@@ -62,6 +67,11 @@ def computed(line: str) -> np.ndarray | None:
         "r = Concat<axis=0>(y, one)",
         "r = Concat<axis=-1>(x, x)",
         "r = Gather<axis=1>(x, i)",
+        "r = Gather(y, ends)",
+        "r = Gather(y, zero)",
+        "r = Slice(x, none, one)",
+        "r = Slice(x, one, before, one, minus)",
+        "r = Concat<axis=0>(empty, x)",
         "r = Slice(x, one, two, one)",
         "r = Slice(y, zero1, nine1, zero1, two)",
         "r = Squeeze(one)",
@@ -86,6 +96,7 @@ def computed(line: str) -> np.ndarray | None:
 )
 def test_results_are_those_of_the_reference(line, monkeypatch):
     monkeypatch.setitem(ARRAYS, "zero1", np.array([0]))
+    monkeypatch.setitem(ARRAYS, "minus", np.array([-1]))
     monkeypatch.setitem(ARRAYS, "nine1", np.array([9]))
     monkeypatch.setitem(ARRAYS, "wide_axes", np.array([0, -1]))
     (wanted,) = ReferenceEvaluator(ir.to_proto(model_of(line))).run(None, ARRAYS)
@@ -106,6 +117,11 @@ def test_integer_division_truncates():
         "r = Div(y, zero)",
         "r = Mod(y, zero)",
         "r = Gather(y, nine)",
+        "r = Gather(y, behind)",
+        "r = Gather(y, before)",
+        "r = Slice(x, none, one, none, none)",
+        "r = ReduceMax(empty)",
+        "r = ReduceMin(empty, none)",
         "r = Range(zero, nine, zero)",
         "r = Reshape(x, zero)",
         "r = ReduceSum<noop_with_empty_axes=1>(x)",
@@ -122,5 +138,15 @@ def test_what_is_open_or_not_integer_arithmetic_is_not_evaluated(line):
 def test_large_results_are_not_computed(monkeypatch):
     monkeypatch.setitem(ARRAYS, "large", np.array([MAX_ELEMENTS, 1 << 40]))
     monkeypatch.setitem(ARRAYS, "limit", np.array(1 << 40))
+    monkeypatch.setitem(ARRAYS, "most", np.array([MAX_ELEMENTS]))
+    monkeypatch.setitem(ARRAYS, "more", np.array([MAX_ELEMENTS + 1]))
+    monkeypatch.setitem(ARRAYS, "last", np.array(4 * MAX_ELEMENTS))
+    monkeypatch.setitem(ARRAYS, "beyond", np.array(4 * MAX_ELEMENTS + 1))
     assert computed("r = Expand(one, large)") is None
     assert computed("r = Range(zero, limit, four)") is None
+    for line in ("r = Expand(one, most)", "r = Range(zero, last, four)"):
+        found = computed(line)
+        assert found is not None
+        assert found.size == MAX_ELEMENTS
+    assert computed("r = Expand(one, more)") is None
+    assert computed("r = Range(zero, beyond, four)") is None

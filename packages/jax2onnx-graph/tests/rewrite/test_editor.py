@@ -105,6 +105,87 @@ def test_numbers_of_float_are_attributes():
     assert builder.make_node("Elu", [editor.graph.inputs[0]], attributes={"alpha": 0.1}).op_type == "Elu"
 
 
+@pytest.mark.parametrize(
+    ("small", "large", "expected"),
+    [
+        ("4", "2,4", [2, 1]),
+        ("1,4", "2,4", [2, 1]),
+        ("1,1", "2,3", [2, 3]),
+        ("4", "1,4", [1, 1]),  # the axis alone
+        ("4", "N,4", [1, 1]),
+        ("1,4", "N,4", None),  # a number for a label is not known
+        ("4", "4", None),
+        ("N,4", "N,4", None),
+        ("1", "1", None),
+        ("2,4", "4", None),
+        ("?", "2,4", None),
+    ],
+)
+def test_an_elementwise_operator_has_the_shape_of_what_it_replaces(small, large, expected):
+    editor = GraphEditor(ir.from_onnx_text(TEXT).graph, opset=23)
+    x, node = editor.graph.inputs[0], editor.graph[0]
+    x.shape, node.outputs[0].shape = (
+        None if dims == "?" else ir.Shape([int(d) if d.isdigit() else d for d in dims.split(",")]) for dims in (small, large)
+    )  # fmt: skip
+    made = editor.put(node, "Exp", [x])
+    assert made.outputs[0].shape == node.outputs[0].shape
+    operand = made.inputs[0]
+    assert operand is not None
+    if expected is None:
+        assert operand is x
+    else:
+        expand = operand.producer()
+        assert expand is not None
+        assert (expand.op_type, expand.inputs[0]) == ("Expand", x)
+        numbers = expand.inputs[1]
+        assert numbers is not None
+        assert numbers.const_value is not None
+        assert numbers.const_value.numpy().tolist() == expected
+
+
+def test_an_operator_of_several_operands_is_as_large_as_all_of_them_together():
+    editor = edited()
+    node, x = editor.graph[0], editor.graph.inputs[0]
+    other = editor.before(node).op.Unsqueeze(x, editor.ints([1]))
+    x.shape, other.shape, node.outputs[0].shape = ir.Shape([4]), ir.Shape([3, 1]), ir.Shape([3, 4])
+    assert editor.put(node, "Add", [x, other]).inputs[0] is x
+
+
+def test_what_a_target_is_asked_about_values_without_a_type_is_denied(limited):
+    editor = GraphEditor(ir.from_onnx_text(TEXT).graph, opset=23, target=limited("Exp", lost=[("Max", "nan")]))
+    x, untyped = editor.graph.inputs[0], ir.Value(name="u")
+    assert [editor.supports("Neg", value) for value in (x, untyped, None)] == [True, False, False]
+    assert [editor.guarantees("Min", value, "nan") for value in (x, untyped, None)] == [True, False, False]
+    assert not editor.supports("Exp", x)
+    assert not editor.guarantees("Max", x, "nan")
+
+
+def test_nodes_that_are_moved_behind_another_stay_behind_what_goes_to_the_front():
+    editor = edited()
+    first, last = editor.graph
+    builder = editor.before(last)
+    value = builder.op.Neg(editor.graph.inputs[0])
+    made = value.producer()
+    assert made is not None
+    editor.modified = False
+    editor.move_after(made, [first])
+    assert (operators(editor), editor.modified) == (["Neg", "Abs", "If"], True)
+    editor.after(editor.graph.inputs[0]).op("Sqrt", editor.graph.inputs[0])
+    assert operators(editor) == ["Sqrt", "Neg", "Abs", "If"]
+
+
+def test_discarded_nodes_are_gone_at_the_end_and_not_met_before():
+    editor = edited()
+    node = editor.graph[0]
+    editor.discard(node)
+    assert node.inputs == (None,)
+    assert [each.op_type for each in editor.nodes()] == ["If"]
+    assert operators(editor) == ["Abs", "If"]
+    assert editor.finish()
+    assert operators(editor) == ["If"]
+    assert not edited().finish()
+
+
 # -- where values come from ---------------------------------------------------------------------------
 
 

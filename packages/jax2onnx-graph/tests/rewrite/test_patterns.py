@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.rewrite.patterns import (
+    copied,
+    is_floating,
     is_read_once,
     operation,
     other_operand,
     permutation_of,
     product,
     scalar,
+    source_of,
     square_of,
+    without_axis,
 )
 
 
@@ -49,6 +55,54 @@ def test_the_node_of_a_value_by_its_operators_of_the_standard():
 )  # fmt: skip
 def test_the_number_that_all_elements_are(body, expected):
     assert scalar(value(body).producer().inputs[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [("float[0] c = {}", None), ("float[3] c = {2, 2, 2}", 2.0), ("float[3] c = {2, 2, 3}", None), ("bool c = {1}", None), ("int64[2] c = {-3, -3}", -3.0),
+     ("float[2] c = {inf, inf}", math.inf), ("float[2] c = {nan, nan}", None), ("float c = {0}", 0.0)],
+)  # fmt: skip
+def test_the_number_of_a_constant(numbers, expected):
+    text = f'<ir_version: 10, opset_import: ["" : 23]> g (float x) => (float y) <{numbers}> {{ y = Identity(c) }}'
+    node = ir.from_onnx_text(text).graph[0]
+    assert scalar(node.inputs[0]) == expected
+
+
+def test_large_constants_are_not_looked_at_for_a_number():
+    constants = [ir.Value(name="c", const_value=ir.tensor([1.0] * size)) for size in (1024, 1025)]
+    assert [scalar(constant) for constant in constants] == [1, None]
+    assert scalar(constants[1], 1025) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "axis", "is_without"),
+    [
+        ("2,3", "2,1,3", 1, True), ("2,3", "2,1,3", 0, False), ("2,3", "2,1,3", 2, False), ("2,3", "2,3,1", 2, True), ("2,3", "1,2,3", 0, True),
+        ("1,3", "1,1,3", 0, True), ("1,3", "1,1,3", 1, True), ("2,3", "3,2", 0, False), ("2,3", "2,3,1,1", 2, False), ("2,3", "3,1,2", 1, False),
+        ("N,3", "N,1,3", 1, True), ("N,3", "M,1,3", 1, False), ("N,3", "N,1,4", 1, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("operator", ["Reshape", "Unsqueeze", "Expand"])
+def test_a_value_without_an_axis(before, after, axis, is_without, operator):
+    text = f"""<ir_version: 10, opset_import: ["" : 23]> g (float[{before}] x, int64[1] s) => (float[{after}] y) {{
+        y = {operator}(x, s) }}"""
+    made = ir.from_onnx_text(text).graph
+    found = without_axis(made.outputs[0], axis)
+    assert found is (made.inputs[0] if is_without and operator != "Expand" else None)
+
+
+def test_what_values_are_made_of():
+    made = graph("a = Identity(x) b = Identity(a) c = Neg(b) d = Exp(c) y = Identity(d)")
+    y, x = made.outputs[0], made.inputs[0]
+    assert copied(y).name == "d"
+    assert copied(x) is x
+    assert source_of(y, "Identity", "Exp").name == "c"
+    assert source_of(y, "Identity", "Exp", "Neg") is x
+    assert source_of(None, "Identity") is None
+    assert is_floating(x)
+    assert not is_floating(None)
+    assert not is_floating(ir.Value(name="u"))
+    assert not is_floating(ir.val("i", ir.DataType.INT32, ()))
 
 
 def test_a_value_that_is_read_once():

@@ -30,7 +30,7 @@ def model(body: str) -> ir.Model:
     found = ir.from_onnx_text(text)
     for node in found.graph:
         if node.op_type == "Constant":
-            node.outputs[0].shape = ir.Shape(node.attributes["value"].as_tensor().shape)
+            node.outputs[0].shape = ir.Shape(node.attributes["value"].as_tensor().shape.numpy())
     return found
 
 

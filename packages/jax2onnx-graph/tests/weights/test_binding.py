@@ -95,6 +95,28 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "dtype", "is_held"),
+    [
+        (np.array([-128, 127], np.int32), np.int8, True), (np.array([128], np.int32), np.int8, False), (np.array([-129], np.int32), np.int8, False),
+        (np.array([127], np.uint8), np.int8, True), (np.array([200], np.uint8), np.int8, False), (np.array([-1], np.int8), np.uint8, False),
+        (np.array([2**63], np.uint64), np.int64, False), (np.array([-1], np.int64), np.uint64, False), (np.array([7], np.int64), ml_dtypes.int4, True),
+        (np.array([8], np.int64), ml_dtypes.int4, False), (np.array([65504.0]), np.float16, True), (np.array([1e5]), np.float16, False),
+        (np.array([1e5], ml_dtypes.bfloat16), np.float16, False), (np.array([6e4], np.float16), ml_dtypes.bfloat16, True), (np.array([1e39]), ml_dtypes.bfloat16, False),
+        (np.array([np.inf, np.nan]), np.float16, True), (np.array([1e300 + 1j]), np.complex64, False), (np.array([2 + 1j]), np.complex64, True),
+    ],
+)  # fmt: skip
+def test_numbers_are_those_of_the_source_or_refused(source: np.ndarray, dtype: type, is_held: bool) -> None:
+    weights = GivenWeights({"w": WeightType(np.dtype(dtype), source.shape)}, ["w"], {"w": source}, None)
+    if is_held:
+        found = weights.array("w")
+        wanted = [source.real, source.imag] if source.dtype.kind == "c" else source
+        np.testing.assert_allclose(found.astype(np.float64).T, np.asarray(wanted, np.float64), rtol=1e-2)
+    else:
+        with pytest.raises(WeightsError, match=f"numbers that {np.dtype(dtype).name} does not hold"):
+            weights.array("w")
+
+
 @pytest.mark.parametrize("rename", [{"kernel": "w.kernel", "bias": "w.bias"}, lambda name: f"w.{name}"])
 def test_names_of_the_source_may_differ(rename: Rename, tmp_path: Path) -> None:
     check(saved({f"w.{name}": array for name, array in ARRAYS.items()}, tmp_path, rename))

@@ -18,7 +18,7 @@ def evaluate(node: ir.Node, operands: Sequence[np.ndarray | None], *, most: int 
     """The only result of a node of a standard operator on these operands (None for those left out), of at most so many elements.
 
     None where the operator is not evaluated here, where a number involved is not an integer or boolean (but for what a Cast
-    makes of these), where ONNX leaves the result open (a division by zero), and where it is too large.
+    makes of these), where ONNX leaves the result open (a division by zero, a reduction of nothing), and where it is too large.
     """
     evaluator = _EVALUATORS.get(node.op_type)
     if evaluator is None or not operands or operands[0] is None or operands[0].dtype.kind not in "iub":
@@ -108,7 +108,7 @@ def _cast(node: ir.Node, x: np.ndarray) -> np.ndarray | None:
 
 def _reduce(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
     def fold(node: ir.Node, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray | None:
-        if axes is None and int(node.attributes.get_int("noop_with_empty_axes", 0)) == 1:
+        if not x.size or (axes is None and node.attributes.get_int("noop_with_empty_axes", 0) == 1):
             return None
         picked = None if axes is None or not axes.size else tuple(int(a) for a in axes)
         keepdims = bool(node.attributes.get_int("keepdims", 1))

@@ -155,9 +155,10 @@ def _converted(array: Array, dtype: Dtype) -> Array | None:
     with np.errstate(over="ignore", invalid="ignore"):
         result = array.astype(dtype)
     if _kind(dtype) == "integer":
-        return result if np.array_equal(result.astype(array.dtype), array) else None
-    limits = ml_dtypes.finfo(dtype)
-    if limits.bits < array.dtype.itemsize * 8 and bool((np.isfinite(array) & ~np.isfinite(result)).any()):
+        is_same = np.array_equal(result.astype(array.dtype), array) and np.array_equal(result < 0, array < 0)
+        return result if is_same else None
+    is_narrower = float(ml_dtypes.finfo(dtype).max) < float(ml_dtypes.finfo(array.dtype).max)
+    if is_narrower and bool((np.isfinite(array) & ~np.isfinite(result)).any()):
         return None
     return result
 

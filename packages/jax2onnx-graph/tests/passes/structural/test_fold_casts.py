@@ -20,6 +20,11 @@ FLOAT, INT8, INT32, INT64, FLOAT16, DOUBLE = 1, 3, 6, 7, 10, 11
         ("double", [FLOAT, DOUBLE], "Neg(Cast{11}(Cast{1}(x)))"),
         ("float", [DOUBLE, INT32], "Neg(Cast{6}(Cast{11}(x)))"),
         ("int32", [FLOAT, INT32], "Neg(Cast{6}(Cast{1}(x)))"),
+        ("int8", [FLOAT, INT32], "Neg(Cast{6}(x))"),
+        ("int32", [INT64, INT8], "Neg(Cast{3}(x))"),
+        ("int32", [INT8, INT32], "Neg(Cast{6}(Cast{3}(x)))"),
+        ("float16", [FLOAT, INT32], "Neg(Cast{6}(Cast{1}(x)))"),
+        ("float16", [DOUBLE, FLOAT, DOUBLE], "Neg(Cast{11}(x))"),
         ("int32", [DOUBLE, INT8], "Neg(Cast{3}(Cast{11}(x)))"),
     ],
 )

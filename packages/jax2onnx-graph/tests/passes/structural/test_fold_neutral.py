@@ -38,6 +38,9 @@ def test_a_neutral_element_that_broadcasts_stays(rewrite):
         ("{0, 1}", 0, "Neg(Abs(x))"),
         ("{0, 2, 1}", 1, "Neg(Gather{1}(Abs(x), [0, 2, 1]))"),
         ("{0, 1}", 1, "Neg(Gather{1}(Abs(x), [0, 1]))"),
+        ("{0, 1, 2, 2}", 1, "Neg(Gather{1}(Abs(x), [0, 1, 2, 2]))"),
+        ("{-3, 1, 2}", 1, "Neg(Gather{1}(Abs(x), [-3, 1, 2]))"),
+        ("{0, 1, 2}", -1, "Neg(Abs(x))"),
     ],
 )
 def test_all_elements_in_their_order_are_the_operand(rewrite, indices, axis, expected):
@@ -53,8 +56,25 @@ def test_all_elements_in_their_order_are_the_operand(rewrite, indices, axis, exp
         ("y = Add(c, r)", "Add([0.5], Sqrt(Abs(x)))"),
         ("y = Add(r, zero)", "Add(Sqrt(Add(Abs(x), [0.0])), [0.0])"),  # sqrt keeps the sign of -0.0
         ("y = Mul(r, c)", "Mul(Sqrt(Add(Abs(x), [0.0])), [0.5])"),
+        ("t = Add(r, c) y = Mul(t, r)", "Mul(Add(Sqrt(Add(Abs(x), [0.0])), [0.5]), Sqrt(Add(Abs(x), [0.0])))"),
+        ("t = Add(r, c) y = Div(t, s)", "Div(Add(Sqrt(Add(Abs(x), [0.0])), [0.5]), Add(Abs(x), [0.0]))"),
+        ("y = Add(r, r)", "Add(Sqrt(Add(Abs(x), [0.0])), Sqrt(Add(Abs(x), [0.0])))"),
+        ("t = Add(r, c) u = Add(c, r) y = Mul(t, u)", "Mul(Add(Sqrt(Abs(x)), [0.5]), Add([0.5], Sqrt(Abs(x))))"),
+        ("y = Identity(r)", "Identity(Sqrt(Add(Abs(x), [0.0])))"),
     ],
 )
 def test_zero_vanishes_where_the_sign_of_a_zero_is_lost(rewrite, rest, expected):
     text = "g (float[3] x) => (float[3] y) <float[1] c = {0.5}, float[1] zero = {0}> { a = Abs(x) s = Add(a, zero) r = Sqrt(s) REST }"
     assert rewrite(FoldNeutral(), HEAD + text.replace("REST", rest)) == [expected]
+
+
+@pytest.mark.parametrize("output", ["s", "r"])
+def test_zero_stays_where_a_sum_or_its_root_is_an_output(rewrite, output):
+    text = f"""g (float[3] x) => (float[3] y, float[3] {output}) <float[1] c = {{0.5}}, float[1] zero = {{0}}> {{
+      a = Abs(x) s = Add(a, zero) r = Sqrt(s) y = Add(r, c) }}"""
+    assert rewrite(FoldNeutral(), HEAD + text)[0] == "Add(Sqrt(Add(Abs(x), [0.0])), [0.5])"
+
+
+def test_a_table_of_indices_is_no_axis(rewrite):
+    text = "g (float[2,3] x) => (float[1,2,3] y) <int64[1,2] i = {0, 1}> { a = Abs(x) y = Gather(a, i) }"
+    assert rewrite(FoldNeutral(), HEAD + text) == ["Gather(Abs(x), [[0, 1]])"]

@@ -47,6 +47,18 @@ def diagflat(v: jax.Array, k: int = 0) -> Replacement | None:
     return None if all(map(is_static, np.shape(v))) else Replacement(jnp.diag(jnp.ravel(v), k))
 
 
+@composites.call("jax.numpy:array_split", name="jax.numpy.array_split", is_required=True)
+def array_split(ary: jax.Array, indices_or_sections: int | Sequence[int], axis: int = 0) -> Replacement | None:
+    """Parts of which the first are larger by one element; how many these are depends on the size."""
+    size, parts = np.shape(ary)[axis], indices_or_sections
+    if is_static(size) or not isinstance(parts, int):
+        return None
+    sizes = [(size + parts - 1 - part) // parts for part in range(parts)]
+    smallest, larger = jnp.divmod(jnp.asarray(size), parts)
+    starts = [part * smallest + jnp.minimum(part, larger) for part in range(parts)]
+    return Replacement([jax.lax.dynamic_slice_in_dim(ary, *where, axis) for where in zip(starts, sizes, strict=True)])
+
+
 @composites.call("jax._src.lax.lax:_reduce_prod_jvp_rule", name="jax.lax.reduce_prod_jvp", is_required=True)
 def derivative_of_product(
     primals: Sequence[jax.Array], tangents: Sequence[jax.Array], *, axes: Sequence[int], **_: object

@@ -31,6 +31,8 @@ cases = [
     Case("derivatives_of_products", lambda x: [jax.grad(lambda x, axis=axis: (jnp.prod(x, axis) ** 2).sum())(x) for axis in (0, 1, (2, 0), None)],
          [("B", 3, 2)], values="unit", covers=("jax.lax.reduce_prod_jvp",)),
     Case("diagflat", lambda x: [jnp.diagflat(x, k) for k in (0, 1, -2)], [("B", 2)], covers=("jax.numpy.diagflat",)),
+    Case("parts_of_nearly_one_size", lambda x: (jnp.array_split(x, 3), jnp.array_split(x, 4, axis=-1), jnp.array_split(x, [1], axis=1)),
+         [("B", "N")], covers=("jax.numpy.array_split",)),
     Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",)),
     Case("choice_without_replacement", lambda x: jax.random.choice(jax.random.key(1), x, (2,), replace=False), [("B", 2)],
          options={"constraints": ["B >= 2"]}, covers=("jax.random.permutation",)),

@@ -187,7 +187,7 @@ class _Path:
     value: ir.Value
     axis: int
     activation: ir.Value
-    scale: float = 1.0
+    scale: float
 
 
 @dataclasses.dataclass(frozen=True)
