@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_generation import Generator
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
-from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_graph.metadata import StatePair, SymbolInfo, write_states, write_symbols
 from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.session import ModelSession
@@ -163,6 +163,17 @@ def test_a_draft_changes_no_token_of_states_that_begin_with_different_lengths():
 
     wanted = generator().generate([1, 2, 3], max_new_tokens=8).ids
     assert generator().generate([1, 2, 3], max_new_tokens=8, draft=Generator(session_of(SUMMING))).ids == wanted
+
+
+@pytest.mark.parametrize(("prompt", "chunk"), [([1, 2, 3], 2), ([1], None), ([1, 2, 3, 4, 5, 6, 7], 6)])
+def test_every_part_of_a_prompt_fits_the_constraints_of_the_model(prompt, chunk):
+    model = ir.from_onnx_text(SUMMING)
+    write_states(model, [StatePair("total", "new_total")])
+    write_symbols(model, {"T": SymbolInfo("T", 1, None, (("tokens", 1, "T"),))}, ["T >= 2"])
+    generator = Generator(program_of(model, reference_runtime).session(sizes={"B": 1}))
+    with pytest.raises(RuntimeInputError, match="The tokens do not fit the model"):
+        generator.generate(prompt, max_new_tokens=1, prefill_chunk=chunk)
+    assert generator.generate([1, 2, 3, 4], max_new_tokens=1, prefill_chunk=2).ids == [[0]]
 
 
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):

@@ -298,7 +298,8 @@ class Decoder:
             raise ContextFullError(
                 f"The context is full: the model knows {self.traits.positions} positions, but there would be {places + count} tokens. {_NEXT}"
             )
-        self._check_symbols(min(count, self.chunk or count))
+        for size in {end - start for start, end in self._chunks(count)}:
+            self._check_symbols(size)
 
     def _check_symbols(self, count: int) -> None:
         """Raise RuntimeInputError where the model does not take so many tokens in a run."""
