@@ -176,6 +176,20 @@ def test_every_part_of_a_prompt_fits_the_constraints_of_the_model(prompt, chunk)
     assert generator.generate([1, 2, 3, 4], max_new_tokens=1, prefill_chunk=2).ids == [[0]]
 
 
+def test_a_draft_changes_no_token_of_a_model_without_states():
+    text = SUMMING.replace(", int64[B] total", "").replace(", int64[B] new_total", "")
+    for line in (
+        "before = Unsqueeze(total, column)",
+        "last = ReduceSum<keepdims = 0>(tokens, column)",
+        "new_total = Add(total, last)",
+    ):
+        text = text.replace(line, "")
+    model = ir.from_onnx_text(text.replace("Add(before, own)", "Identity(own)"))
+    generator = Generator(program_of(model, reference_runtime).session())
+    found = generator.generate([1, 2], max_new_tokens=6, draft=Generator(session_of(SUMMING)))
+    assert (found.ids, found.accept_rate) == ([[3, 6, 2, 4, 8, 6]], 1)
+
+
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):
     with pytest.raises(RuntimeInputError, match="the conversation has 0 tokens"):
         Generator(session).rewind(1)

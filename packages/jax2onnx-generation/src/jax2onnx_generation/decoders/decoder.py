@@ -178,6 +178,10 @@ class Decoder:
 
     def feed_all(self, new: Sequence[int]) -> Array:
         """Run the model on further tokens of its only row; the logits [T, V] after each of them."""
+        if not self.states and self.tokens[0]:  # without states, each run takes all tokens
+            whole = [*self.tokens[0], *new]
+            self.begin(1)
+            return self.feed_all(whole)[-len(new) :]
         tokens = np.array([new])
         self.check_room(len(new))
         parts = [self._run(tokens[:, a:b], None) for a, b in self._chunks(len(new))]
