@@ -190,6 +190,56 @@ def test_a_draft_changes_no_token_of_a_model_without_states():
     assert (found.ids, found.accept_rate) == ([[3, 6, 2, 4, 8, 6]], 1)
 
 
+# The next token is the sum of all tokens so far and of a number for each of them.
+SHIFTED = """
+<ir_version: 10, opset_import: ["": 18]>
+main (int64[B,T] tokens, float[B,S] past, int64[1] shift) => (float[B,T,10] logits, float[B,"S+T"] new_past) {
+  ten = Constant<value = int64 {10}>()
+  pair = Constant<value = float[2] {0, 1}>()
+  one = Constant<value = int64 {1}>()
+  column = Constant<value = int64[1] {1}>()
+  shifted = Add(tokens, shift)
+  new = Cast<to = 1>(shifted)
+  new_past = Concat<axis = 1>(past, new)
+  before = ReduceSum(past, column)
+  own = CumSum(new, one)
+  sums = Add(before, own)
+  numbers = Cast<to = 7>(sums)
+  next = Mod(numbers, ten)
+  logits = OneHot(next, ten, pair)
+}
+"""
+
+
+def test_other_arrays_of_further_inputs_are_those_of_all_tokens():
+    def generator() -> Generator:
+        model = ir.from_onnx_text(SHIFTED)
+        write_states(model, [StatePair("past", "new_past", 1)])
+        return Generator(program_of(model, reference_runtime).session(sizes={"B": 1, "S": 0}))
+
+    one, shift = generator(), np.array([0])
+    one.generate([1, 2], max_new_tokens=2, inputs={"shift": shift})
+    whole = [*one.conversation[0], 3]
+    shift += 1
+    found = one.generate([3], max_new_tokens=3, inputs={"shift": shift}).ids
+    assert found == generator().generate(whole, max_new_tokens=3, inputs={"shift": shift}).ids
+    assert (
+        one.generate([3], max_new_tokens=1).ids
+        == generator().generate(one.conversation[0][:-1], max_new_tokens=1, inputs={"shift": shift}).ids
+    )
+
+
+def test_a_stream_that_an_error_ended_has_no_result(session):
+    generator = Generator(session)
+    stream = generator.stream([1, 2], max_new_tokens=3)
+    next(stream)
+    generator.reset()
+    with pytest.raises(RuntimeInputError, match="this stream cannot go on"):
+        next(stream)
+    with pytest.raises(RuntimeInputError, match="An error ended this stream"):
+        stream.result  # noqa: B018
+
+
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):
     with pytest.raises(RuntimeInputError, match="the conversation has 0 tokens"):
         Generator(session).rewind(1)
