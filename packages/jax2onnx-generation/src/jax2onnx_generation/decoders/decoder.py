@@ -230,6 +230,7 @@ class Decoder:
         if forms.mask is not None:
             feeds[forms.mask.name] = self._mask(*tokens.shape)
         logits = forms.logits.read(self.session.run(feeds))
+        forms.logits.check(logits, tokens)
         for row, given in enumerate(tokens.tolist()):
             self.tokens[row] += given if real is None else [t for t, k in zip(given, real[row], strict=True) if k]
         self._places += tokens.shape[1]
@@ -361,7 +362,7 @@ class Decoder:
     def can_always_cut(self) -> bool:
         """Whether tokens can be forgotten however many were fed."""
         return not self.window and all(
-            found.kind is not Kind.OTHER and not found.rolls for found in self.traits.kinds.values()
+            not found.rolls and self._is_cuttable(name, found) for name, found in self.traits.kinds.items()
         )
 
     def can_cut(self, count: int) -> bool:

@@ -151,7 +151,7 @@ class Generator:
             ends_of(max_new_tokens, stop), Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed), reader,
             Beams(beams, length_penalty), prefill_chunk, draft_tokens,
         )  # fmt: skip
-        rows = prompt_rows(prompt, reader, vocabulary, goes_on=bool(self.conversation))
+        rows = prompt_rows(prompt, reader, vocabulary, self.conversation)
         for one in (self, *(() if draft is None else (draft,))):
             one._check_states()  # noqa: SLF001  (another object of this class)
             one._give(inputs)  # noqa: SLF001
@@ -251,7 +251,7 @@ class Generator:
                 piece = next(pieces)
             except StopIteration:
                 return
-            except ContextFullError:
+            except Exception:
                 self.conversation = before
                 raise
             finally:
