@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from jax2onnx_generation.sampling import Sampling, keep_min_p, keep_top_k, keep_top_p, penalised
+from jax2onnx_generation.sampling import Sampling, keep_min_p, keep_top_k, keep_top_p, penalised, relative
 from jax2onnx_graph.errors import OptionError
 
 SIZES = [1, 2, 7, 100, 3000]
@@ -19,6 +19,31 @@ def logits_of(size: int, seed: int = 0) -> np.ndarray:
 def softmax(logits: np.ndarray) -> np.ndarray:
     weights = np.exp(logits.astype(np.float64) - logits.max())
     return weights / weights.sum()
+
+
+@pytest.mark.parametrize("size", [8, 1000])
+@pytest.mark.parametrize(
+    ("options", "large", "drawn"),
+    [
+        ({"temperature": 1.0}, {3: np.inf}, {3}),
+        ({"temperature": 1.0, "top_p": 0.9}, {2: np.inf, 5: np.inf, 7: -np.inf}, {2, 5}),
+        ({"temperature": 2.0, "min_p": 0.1}, {1: np.inf}, {1}),
+        ({"temperature": 1e-60}, {4: 5.0}, {4}),
+        ({"temperature": 1.0}, {6: 3e38, 7: -3e38}, {6}),
+    ],
+    ids=["infinite", "two infinite", "infinite beside the likeliest", "nearly greedy", "the largest floats"],
+)
+def test_extreme_logits_and_temperatures_draw_the_likeliest(size, options, large, drawn):
+    logits = np.zeros(size, np.float32)
+    logits[list(large)] = list(large.values())
+    sampling, random = Sampling(**options), np.random.default_rng(0)
+    with np.errstate(all="raise", under="ignore"):
+        assert {sampling.choose(logits, [], random) for _ in range(20)} == drawn
+
+
+def test_relative_logits_of_rows_with_infinite_ones():
+    found = relative(np.array([[1.0, np.inf, np.inf], [1, 3, -np.inf], [-np.inf, -np.inf, -np.inf]]))
+    np.testing.assert_array_equal(found, [[-np.inf, 0, 0], [-2, 0, -np.inf], [0, 0, 0]])
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised"]
+__all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised", "relative"]
 
 # The most likely tokens that are looked at before all are sorted.
 _FEW = 128
@@ -82,13 +82,24 @@ class Sampling:
         # The largest logits are the largest after a division, too.
         tokens = np.arange(len(logits)) if self.top_k is None else keep_top_k(logits, self.top_k)
         kept = logits[tokens] if len(tokens) > _FEW else logits[tokens].astype(np.float64)
-        kept = (kept - kept.max()) / kept.dtype.type(self.temperature)
+        # A temperature that the type does not hold is not 0.
+        least = np.finfo(kept.dtype).tiny
+        with np.errstate(over="ignore"):
+            kept = relative(kept) / max(kept.dtype.type(self.temperature), least)
         for limit, keep in ((self.top_p, keep_top_p), (self.min_p, keep_min_p)):
             if limit is not None:
                 inside = keep(kept, limit)
                 tokens, kept = tokens[inside], kept[inside]
         weights = np.exp(kept - kept.max())
         return tokens, weights / weights.sum(dtype=np.float64)
+
+
+def relative(logits: Array) -> Array:
+    """Logits [..., V] less the largest of each row; where some are infinite, these are 0, and the others minus infinity."""
+    largest = logits.max(axis=-1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        shifted: Array = logits - largest
+    return shifted if np.isfinite(largest).all() else np.where(logits == largest, logits.dtype.type(0), shifted)
 
 
 def penalised(logits: Array, seen: Collection[int], penalty: float) -> Array:

@@ -82,6 +82,22 @@ def test_logits(tokens, logits, added, has_all, vocabulary):
 
 
 @pytest.mark.parametrize(
+    ("tokens", "logits"),
+    [
+        (("B", "T"), ("T", "B", 9)),
+        (("B", "T"), ("B*T", 9)),
+        (("B", "T"), ("2*B", "T", 9)),
+        (("B", "T"), ("B", 4, 9)),
+        (("B", 1), ("B", 4, 9)),
+        (("T",), (3, 9)),
+    ],
+)
+def test_logits_of_other_axes_than_the_tokens_are_refused(tokens, logits):
+    with pytest.raises(OptionError, match=r"they can be \[B, T, V\], or \[B, V\]"):
+        forms(tokens, logits)
+
+
+@pytest.mark.parametrize(
     ("positions", "axes"),
     [
         (("B", "T"), (BATCH, TIME)),

@@ -69,6 +69,32 @@ KINDS: dict[str, tuple[ir.Model, StateKind]] = {
         ), StateKind(Kind.CACHE, 1),
     ),
     "computed anew": (model("float[B,8] state", "next = Tanh(state)"), StateKind(Kind.OTHER)),
+    "moved along an axis of a size that is a symbol": (
+        model(
+            "float[B,C,2,4] state", "n = Shape<start=1, end=2>(tokens) e = Constant<value = int64[1] {999}>() "
+            "a = Constant<value = int64[1] {1}>() x = Concat<axis=1>(state, new) next = Slice(x, n, e, a)",
+        ), StateKind(Kind.OTHER),
+    ),
+    "turned along an axis, and written": (
+        model(
+            CACHE, "n = Shape<start=1, end=2>(tokens) e = Constant<value = int64[1] {999}>() a = Constant<value = int64[1] {1}>() "
+            "o = Constant<value = int64[1] {0}>() x = Slice(state, n, e, a) y = Slice(state, o, n, a) z = Concat<axis=1>(x, y) "
+            "next = ScatterElements<axis=1>(z, i, new)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.OTHER),
+    ),
+    "read beside other numbers": (
+        model(
+            "float[B,C,2,4] state", "next = Where(c, state, state) k = Concat<axis=1>(state, new) s = ReduceSum(k)",
+            inputs="bool[B,C,1,1] c",
+        ), StateKind(Kind.CACHE, 1),
+    ),
+    "with new numbers between two parts": (
+        model(
+            "float[B,C,2,4] state", "e = Constant<value = int64[1] {999}>() a = Constant<value = int64[1] {1}>() "
+            "o = Constant<value = int64[1] {0}>() n = Shape<start=1, end=2>(tokens) q = Add(p, n) x = Slice(state, o, p, a) "
+            "y = Slice(state, q, e, a) next = Concat<axis=1>(x, new, y)", inputs="int64[1] p",
+        ), StateKind(Kind.CACHE, 1),
+    ),
     "moved along an axis": (
         model(
             "float[B,4,2,4] state", "a = Constant<value = int64[1] {1}>() e = Constant<value = int64[1] {9}>() "

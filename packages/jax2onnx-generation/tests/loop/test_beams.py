@@ -108,6 +108,13 @@ def test_logits_that_are_no_numbers_are_an_error(row):
         found(1, decoder=Table(table))
 
 
+def test_the_token_of_an_infinite_logit_is_the_only_one():
+    table = TABLE.copy()
+    table[1, 3] = table[3, 0] = np.inf
+    with np.errstate(invalid="raise"):
+        assert found(2, count=2, decoder=Table(table)).ids == [3, 0]
+
+
 def test_logits_of_minus_infinity_are_no_tokens():
     table = np.where(np.eye(4) > 0, -np.inf, TABLE).astype(np.float32)
     with np.errstate(invalid="raise"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,27 @@ from jax2onnx_graph.errors import OptionError, RuntimeInputError
     ],
 )
 def test_prompts_are_rows_of_tokens(tokenizer, prompt, rows):
-    assert prompt_rows(prompt, tokenizer, 256, goes_on=False) == rows
+    assert prompt_rows(prompt, tokenizer, 256) == rows
+
+
+@pytest.mark.parametrize(
+    ("before", "rows"),
+    [([], [[1, 97], [1, 98]]), ([[5], [6]], [[97], [98]]), ([[], [6]], [[1, 97], [98]]), ([[]], [[1, 97], [1, 98]])],
+)
+def test_a_token_begins_the_texts_that_follow_nothing(tokenizer, monkeypatch, before, rows):
+    encode = tokenizer.encode
+
+    def begun(text: str, *, add_special_tokens: bool = True) -> SimpleNamespace:
+        return SimpleNamespace(ids=[1] * add_special_tokens + encode(text).ids)
+
+    monkeypatch.setattr(tokenizer, "encode", begun)
+    assert prompt_rows(["a", "b"], tokenizer, 256, before) == rows
 
 
 @pytest.mark.parametrize("prompt", [3, [1.5], [[1, [2]]], np.zeros((1, 1, 1), int), [True], {"a": 1}, [None]])
 def test_what_is_no_prompt_is_refused(prompt):
     with pytest.raises(RuntimeInputError, match="A prompt is a list of ids"):
-        prompt_rows(prompt, None, None, goes_on=False)
+        prompt_rows(prompt, None, None)
 
 
 @pytest.mark.parametrize("token", [-1, 100])
@@ -44,12 +59,12 @@ def test_tokens_that_the_model_lacks_are_refused(token):
     with pytest.raises(
         RuntimeInputError, match=f"The prompt has the token {token}, but those of the model are from 0 to 99"
     ):
-        prompt_rows([1, token], None, 100, goes_on=False)
+        prompt_rows([1, token], None, 100)
 
 
 def test_a_text_needs_a_tokenizer():
     with pytest.raises(RuntimeInputError, match="The prompt is a text: give tokenizer="):
-        prompt_rows("text", None, None, goes_on=False)
+        prompt_rows("text", None, None)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +118,9 @@ def test_the_penalty_of_a_length_is_a_number(penalty):
 
 
 def test_without_a_vocabulary_tokens_are_numbers_from_0_on():
-    assert prompt_rows([0, 10**6], None, None, goes_on=False) == [[0, 10**6]]
+    assert prompt_rows([0, 10**6], None, None) == [[0, 10**6]]
     with pytest.raises(RuntimeInputError, match="The prompt has the token -1, but tokens are numbers from 0 on"):
-        prompt_rows([1, -1], None, None, goes_on=False)
+        prompt_rows([1, -1], None, None)
 
 
 @pytest.mark.parametrize("count", [0, 1.5, True])

@@ -142,10 +142,11 @@ class _Reader:
         groups, joins = [*self._groups.values()], [*self._joins.items()]
         if {*waiting}.intersection(group.made[0] for group in groups) or not joins:
             return None
-        if self._has_rest and any(
-            group.first.op_type != "MatMul" or group.operands[0][0] not in self._whole for group in groups
+        if self._has_rest and (
+            any(runs[0] in self._whole for _, runs in joins)
+            or any(group.first.op_type != "MatMul" or group.operands[0][0] not in self._whole for group in groups)
         ):
-            return None  # the rows of no group would be among those of all runs
+            return None  # what is split has rows of the rest too
         rows = ir.SymbolicDim(None) if self._has_rest else (dims_of(source) or ())[0]
         return _Found(lengths, rows, self._whole, groups, joins, [self._runs[first] for first in self._whole])
 
@@ -155,9 +156,11 @@ class _Reader:
             self._runs[runs[0]], self._whole[runs[0]] = runs, split.inputs[0]
 
     def _readers(self) -> Iterator[ir.Value]:
-        """Add the readers of all runs, and yield the first of the runs whose readers are not understood."""
+        """Add the readers of all runs, and yield the first of the runs that are results, or whose readers are not understood."""
         for first, runs in [*self._runs.items()]:
             every = [[*value.uses()] for value in runs]
+            if any(value.is_graph_output() for value in runs):
+                yield first
             if any(len(uses) != len(every[0]) for uses in every):
                 yield first
                 continue

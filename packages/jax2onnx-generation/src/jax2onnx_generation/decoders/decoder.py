@@ -178,6 +178,10 @@ class Decoder:
 
     def feed_all(self, new: Sequence[int]) -> Array:
         """Run the model on further tokens of its only row; the logits [T, V] after each of them."""
+        if not self.states and self.tokens[0]:  # without states, each run takes all tokens
+            whole = [*self.tokens[0], *new]
+            self.begin(1)
+            return self.feed_all(whole)[-len(new) :]
         tokens = np.array([new])
         self.check_room(len(new))
         parts = [self._run(tokens[:, a:b], None) for a, b in self._chunks(len(new))]
@@ -230,6 +234,7 @@ class Decoder:
         if forms.mask is not None:
             feeds[forms.mask.name] = self._mask(*tokens.shape)
         logits = forms.logits.read(self.session.run(feeds))
+        forms.logits.check(logits, tokens)
         for row, given in enumerate(tokens.tolist()):
             self.tokens[row] += given if real is None else [t for t, k in zip(given, real[row], strict=True) if k]
         self._places += tokens.shape[1]
@@ -297,7 +302,8 @@ class Decoder:
             raise ContextFullError(
                 f"The context is full: the model knows {self.traits.positions} positions, but there would be {places + count} tokens. {_NEXT}"
             )
-        self._check_symbols(min(count, self.chunk or count))
+        for size in {end - start for start, end in self._chunks(count)}:
+            self._check_symbols(size)
 
     def _check_symbols(self, count: int) -> None:
         """Raise RuntimeInputError where the model does not take so many tokens in a run."""
@@ -361,7 +367,7 @@ class Decoder:
     def can_always_cut(self) -> bool:
         """Whether tokens can be forgotten however many were fed."""
         return not self.window and all(
-            found.kind is not Kind.OTHER and not found.rolls for found in self.traits.kinds.values()
+            not found.rolls and self._is_cuttable(name, found) for name, found in self.traits.kinds.items()
         )
 
     def can_cut(self, count: int) -> bool:

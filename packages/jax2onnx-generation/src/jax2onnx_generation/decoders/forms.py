@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.facts.expressions import evaluate, is_expression
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.labels import symbols_in
@@ -151,6 +151,13 @@ class LogitsForm:
         """The logits [B, T, V], or [B, 1, V] of the last token, among the outputs of a run."""
         return outputs[self.number][self._index]
 
+    def check(self, logits: Array, tokens: Array) -> None:
+        """Raise RuntimeInputError where logits are not those of tokens [B, T], as their label may not show."""
+        if logits.shape[0] != tokens.shape[0] or logits.shape[1] not in (1, tokens.shape[1]):
+            raise RuntimeInputError(
+                f"The output {self.name!r} is no logits [B, T, V] or [B, 1, V]: it has shape {logits.shape} for tokens of shape {tokens.shape}."
+            )
+
     @functools.cached_property
     def _index(self) -> tuple[slice | None, ...]:
         return tuple(None if axis in self.axes else slice(None) for axis in range(3))
@@ -214,6 +221,17 @@ def _logits_form(value: ir.Value, number: int, tokens: TokensForm) -> LogitsForm
     axes = {1: (0, 1), 2: (0,) if dims[0] == tokens.time != tokens.batch and tokens.time != 1 else (1,), 3: ()}[
         len(dims)
     ]
+    sizes = iter(dims)
+    batch, time = (1 if axis in axes else next(sizes) for axis in range(2))
+    known = symbols_in(str(tokens.batch)) | symbols_in(str(tokens.time))
+    is_of_others = batch != tokens.batch and (
+        symbols_in(str(batch)) & known or {type(batch), type(tokens.batch)} == {int}
+    )
+    if is_of_others or (isinstance(time, int) and time not in (1, tokens.time)):
+        raise OptionError(
+            f"The logits {value.name!r} are {type_text(value)}; where the tokens are {_shown(tokens)}, they can be [B, T, V], or [B, V] or "
+            '[B, 1, V] of the last token. If another output is the logits: roles={"logits": …}.'
+        )
     return LogitsForm(str(value.name), number, axes, of_tokens, dims[-1] if isinstance(dims[-1], int) else None)
 
 

@@ -107,8 +107,11 @@ def _use(
     held = _held(model, before)
     writes = [node for node in _users(held) if node.op_type in _WRITING and not node.domain and node.inputs[0] in held]
     is_kept = after in held or any(node.op_identifier() in model.functions for node in _users(held))
+    is_changed = not is_kept or any(
+        after in _held(model, node.outputs[0]) for node in _users(held) if _moves(node, held)
+    )
     kind = declared or _kind(
-        before, tokens, writes, is_kept=is_kept, moves=not any(n.op_type == "Where" for n in _users(held))
+        before, tokens, writes, is_changed=is_changed, moves=not any(n.op_type == "Where" for n in _users(held))
     )
     if kind.kind is not Kind.CACHE:
         return StateUse(pair, kind)
@@ -120,19 +123,30 @@ def _use(
     return StateUse(pair, dataclasses.replace(kind, rolls=rolls), places, by_row)
 
 
-def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_kept: bool, moves: bool) -> StateKind:
+def _moves(node: ir.Node, held: Mapping[ir.Value, None]) -> bool:
+    """Whether a node puts elements of a state beside other numbers, or all of them in another order: they are at other places then.
+
+    What is before and what is behind the new ones, which are put between the two, stays where it is.
+    """
+    if node.op_type != "Concat" or node.domain:
+        return False
+    old = sum(value in held for value in node.inputs)
+    return old == 1 or old == len(node.inputs)
+
+
+def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_changed: bool, moves: bool) -> StateKind:
     """The kind of a state of a fixed size.
 
     Args:
       before: its input.
       tokens: the input of the tokens.
       writes: the nodes that write into it.
-      is_kept: whether its new value has elements of the old one.
+      is_changed: whether its new value has no elements of the old one, or has them at other places.
       moves: whether these are moved only, rather than chosen.
     """
     dims, batch = dims_of(before) or (), _label(tokens, 0)
     own = [i for i, dim in enumerate(dims) if not isinstance(dim, int) and (batch is None or not same_dim(dim, batch))]
-    if not is_kept or (moves and not own and not writes):
+    if is_changed or (moves and not own and not writes):
         return StateKind(Kind.OTHER)
     if len(own) == 1:
         return StateKind(Kind.CACHE, own[0])

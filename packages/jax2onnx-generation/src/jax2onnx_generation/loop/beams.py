@@ -13,6 +13,7 @@ from jax2onnx_generation.decoders.decoder import Decoder
 from jax2onnx_generation.loop.requests import Beams, Ends
 from jax2onnx_generation.loop.results import Stop
 from jax2onnx_generation.loop.sequences import nan_error
+from jax2onnx_generation.sampling import relative
 
 __all__ = ["Beam", "search"]
 
@@ -102,6 +103,6 @@ def _successors(
 
 
 def _log_softmax(logits: Array) -> Array:
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    shifted = relative(logits.astype(np.float64))
     result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return result

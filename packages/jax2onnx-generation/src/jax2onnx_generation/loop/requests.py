@@ -118,7 +118,7 @@ def ends_of(count: int, stop: Stops) -> Ends:
 
 
 def prompt_rows(
-    prompt: Prompt, tokenizer: Tokenizer | None, vocabulary: int | None, *, goes_on: bool
+    prompt: Prompt, tokenizer: Tokenizer | None, vocabulary: int | None, before: Sequence[Sequence[int]] = ()
 ) -> list[list[int]]:
     """The tokens of each prompt.
 
@@ -126,19 +126,20 @@ def prompt_rows(
       prompt: ids, rows of ids, a text or texts.
       tokenizer: the tokenizer, for texts.
       vocabulary: how many tokens the model has, if that is known.
-      goes_on: whether the prompts follow what was there before, so that no token begins a text.
+      before: the tokens that each prompt follows; no token begins a text that follows some.
 
     Raises:
       RuntimeInputError: it is none of these, or has a token that the model lacks.
     """
     rows: list[list[int]] = []
-    for one in _prompts(prompt):
+    for number, one in enumerate(_prompts(prompt)):
         if not isinstance(one, str):
             rows.append(_ids(one))
         elif tokenizer is None:
             raise RuntimeInputError("The prompt is a text: give tokenizer='tokenizer.json', or the ids of its tokens.")
         else:
-            rows.append(list(tokenizer.encode(one, add_special_tokens=not goes_on).ids))
+            begins = number >= len(before) or not before[number]
+            rows.append(list(tokenizer.encode(one, add_special_tokens=begins).ids))
     for row in rows:
         if wrong := [token for token in row if token < 0 or (vocabulary is not None and token >= vocabulary)]:
             raise RuntimeInputError(

@@ -34,8 +34,12 @@ class Speculation:
     accepted: int = 0
 
     def check(self) -> None:
-        """Raises OptionError where the large model does not look at several tokens at once, or the models have different tokens."""
+        """Raises OptionError where the large model does not look at several tokens at once, or the models have different tokens or one session."""
         forms, small = self.decoder.forms, self.draft.forms
+        if self.draft.session is self.decoder.session:
+            raise OptionError(
+                "draft: it has the session of this generator, whose states are those of one text; open another session."
+            )
         if forms.tokens.time == 1 or not forms.logits.has_all:
             raise OptionError(
                 "draft: the model returns logits for one token in a run, but it has to look at several. Export it with a symbol for their "
