@@ -3,7 +3,7 @@
 cosmic-ray makes the mutants. Each stands in a copy of its package's sources, which comes first on the path of its tests: the sources
 themselves stay as they are. A mutant is noticed where a test fails that passes without it, or where the tests do not end.
 
-    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.65] [--seconds 60] [--jobs 1]
+    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.7] [--seconds 60] [--jobs 1]
 
 The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
 then the formulas of its passes, then the tests and cases of its room: two parameters of each. Then the first of these with all parameters,
@@ -120,6 +120,8 @@ def without_annotations(source: str) -> str:
             node.annotation = ast.Constant(None)
         elif isinstance(node, ast.keyword) and node.arg in ("strict", "frozen"):
             node.value = ast.Constant(None)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.test = ast.Constant(None)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "functools.lru_cache":
             node.args = []
         elif isinstance(node, ast.Subscript) and ast.unparse(node).endswith(".outputs[-1]"):
@@ -344,7 +346,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="*", type=Path, help="sources or folders of sources; all packages by default")
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()) // 86_400, help="another one each day")
-    parser.add_argument("--floor", type=float, default=0.65, help="the share of noticed mutants below which it fails")
+    parser.add_argument("--floor", type=float, default=0.7, help="the share of noticed mutants below which it fails")
     parser.add_argument("--seconds", type=float, default=60, help="so long may the tests of one mutant take")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()

@@ -338,6 +338,11 @@ def a_transposed_state(x):
     return lax.scan(lambda h, row: (0.5 * h.T + row, h), _state(C, C), x)
 
 
+@_add((C, C), to=LOOK_ALIKES)
+def a_state_reshaped_in_another_order(x):
+    return lax.scan(lambda h, row: (0.5 * lax.reshape(h, (C, C), (1, 0)) + row, h), _state(C, C), x)
+
+
 @_add((C,), to=LOOK_ALIKES)
 def a_matrix_times_the_state(x):
     weights = jnp.cos(jnp.arange(C * C, dtype=jnp.float32)).reshape(C, C) / C

@@ -178,6 +178,36 @@ def test_a_value_of_unknown_type_cannot_cross():
         split_model(made, at=["out"])
 
 
+PARTS = """
+    <ir_version: 10, opset_import: ["": 21]>
+    agraph (float[4] x, float[4] z) => (RESULTS) <float[4] w = {1, 2, 3, 4}, float[4] v = {5, 6, 7, 8}, float[4] a, float[4] b, float[4] c> {
+      ["a/Add"] a = Add (x, w)
+      ["b/Mul"] b = Mul (z, v)
+      ["c/Mul"] c = Mul (x, v)
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    ("results", "operators"),
+    [
+        ("float[4] c", [["Mul"]]),
+        ("float[4] b, float[4] a", [["Add"], ["Mul"]]),
+        ("float[4] c, float[4] x, float[4] w", [["Mul"]]),
+        ("float[4] a, float[4] w", [["Add"], []]),
+        ("float[4] z, float[4] x", []),
+    ],
+)
+def test_results_that_nothing_needs_are_no_stage(results, operators):
+    made = ir.from_onnx_text(PARTS.replace("RESULTS", results))
+    stages = Stages.split(made, reference_runtime, at=["b", "c"])
+    assert [[node.op_type for node in stage.model.graph] for stage in stages.stages] == operators
+    given = {name: np.random.default_rng(0).standard_normal(4).astype(np.float32) for name in ("x", "z")}
+    whole = reference_runtime.load(ir.from_onnx_text(PARTS.replace("RESULTS", results)))(given)
+    for got, want in zip(stages.run(given), whole, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_inputs_of_other_names_are_refused():
     with pytest.raises(RuntimeInputError, match="The inputs are x, s, but arrays were given for x"):
         Stages.split(model(), reference_runtime, at=["out"]).run({"x": feeds()["x"]})

@@ -100,7 +100,60 @@ def test_runs_that_are_not_put_together_as_they_were_stay(joined, changed):
     assert (found["MatMul"], found["Sigmoid"], found["Mul"]) == (12, 4, 4)
 
 
-def test_another_operator_in_one_run_leaves_all(fused):
-    body = LENGTHS + " ".join(RUN.format(e=e) for e in RUNS).replace("a2 = Sigmoid", "a2 = Tanh") + JOIN
+@pytest.mark.parametrize(
+    ("activation", "old", "new"),
+    [
+        ("a{e} = Sigmoid(g{e})", "a2 = Sigmoid(g2)", "a2 = Tanh(g2)"),
+        ("a{e} = Sigmoid(g{e})", "m2 = Mul(a2, u2)", "m2 = Mul(u2, a2)"),
+        ("a{e} = Elu<alpha = 1.0>(g{e})", "a2 = Elu<alpha = 1.0>", "a2 = Elu<alpha = 2.0>"),
+        ("a{e} = Clip(g{e}, , half)", "a2 = Clip(g2, , half)", "a2 = Clip(g2, half)"),
+        ("s{e} = ReduceSum(g{e}, second) a{e} = Mul(s{e}, half)", "ReduceSum(g2, second)", "ReduceSum(g2, other)"),
+        ("v{e} = Reshape(g{e}, apart) w{e} = Neg(v{e}) a{e} = Reshape(w{e}, back)", "Reshape(g2, apart)", "Reshape(g2, other3)"),
+    ],
+)  # fmt: skip
+def test_another_operator_in_one_run_leaves_all(fused, activation, old, new):
+    other = "other = Constant<value = int64[1] {-1}>() other3 = Constant<value = int64[3] {-1, 1, 3}>() "
+    runs = " ".join(RUN.format(e=e) for e in RUNS)
+    for e in RUNS:
+        runs = runs.replace(f"a{e} = Sigmoid(g{e})", activation.format(e=e))
+    assert old in runs
+    body = CONSTANTS + other + LENGTHS + runs.replace(old, new) + JOIN
     found = Counter(fused(BatchExpertProducts(), body, "float[T,4] x, int64[T,1] i", "float[T,4] y", values=VALUES))
-    assert (found["MatMul"], found["Sigmoid"], found["Tanh"]) == (12, 3, 1)
+    assert (found["MatMul"], found["Mul"] >= len(RUNS)) == (12, True)
+
+
+#: The lengths of five runs, the last of which is the rest: rows of something else are in its place, as of rows that no expert has.
+REST = (
+    LENGTHS.replace("int64 {4}", "int64 {5}")
+    .replace("int64[4] {0, 1, 2, 3}", "int64[5] {0, 1, 2, 3, 4}")
+    .replace("r3 =", "r3, r4 =")
+)
+PRODUCTS = " ".join(f"g{e} = MatMul(r{e}, wg{e}) u{e} = MatMul(r{e}, wu{e})" for e in RUNS)
+JOINS = " n = MatMul(r4, wd) z = Sub(n, n) yg = Concat<axis = 0>(g0, g1, g2, g3, z) yu = Concat<axis = 0>(u0, u1, u2, u3, z)"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "y", "products"),
+    [
+        (JOINS, "", 5),
+        (JOINS + " yr = Concat<axis = 0>(r0, r1, r2, r3, r4)", ", float[T,4] yr", 9),
+        (JOINS + " t = Relu(r4) yr = Concat<axis = 0>(r0, r1, r2, r3, t)", ", float[T,4] yr", 9),
+        (JOINS.replace("u3, z", "u3"), "", 9),
+        (JOINS.replace("u3, z", "u3, z, z"), "", 9),
+        (" ".join(f"h{e} = Relu(g{e})" for e in RUNS) + JOINS.replace("g0, g1, g2, g3", "h0, h1, h2, h3"), "", 9),
+    ],
+    ids=[
+        "a rest",
+        "runs themselves",
+        "runs and another rest",
+        "a join without a rest",
+        "more than a rest",
+        "other operators",
+    ],
+)
+def test_products_of_all_runs_but_the_rest(fused, nodes, y, products):
+    lengths = REST.replace("Abs(i)", "Add(i, three)")  # of the rest and of the run before it
+    body = f"three = Constant<value = int64 {{3}}>() {lengths} {PRODUCTS} {nodes}"
+    values = f"{VALUES}, float[N4,4] r4, float[N4,3] n, float[N4,3] z, float[N4,4] t, {_matrix('wd', 4, 3, 40)}"
+    inputs, outputs = "float[T,4] x, int64[T,1] i", f"float[T,3] yg, float[S,3] yu{y}"
+    assert Counter(fused(BatchExpertProducts(), body, inputs, outputs, values=values))["MatMul"] == products

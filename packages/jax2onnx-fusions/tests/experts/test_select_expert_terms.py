@@ -238,9 +238,9 @@ STACK = (
     + " ".join(f"h{e} = MatMul(x, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)" for e in range(4))
     + " eq = Equal(i, n) g = Cast<to = 1>(eq) gu = Unsqueeze(g, a2) "
 )
-STACKED = " ".join(f"q{e} = Unsqueeze(m{e}, a1)" for e in range(4)) + " st = Concat<axis = 1>(q0, q1, q2, q3) "
+IN_STACK = " ".join(f"q{e} = Unsqueeze(m{e}, a1)" for e in range(4)) + " st = Concat<axis = 1>(q0, q1, q2, q3) "
 SUMMED = "w = Mul(gu, st) y = ReduceSum<keepdims = 0>(w, a1)"
-IN_FRONT = STACKED.replace("a1", "a0").replace("axis = 1", "axis = 0").replace("st =", "sf =")
+IN_FRONT = IN_STACK.replace("a1", "a0").replace("axis = 1", "axis = 0").replace("st =", "sf =")
 SQUARES = (
     " ".join(f"f{e} = Reshape(m{e}, parts) q{e} = Unsqueeze(f{e}, a1)" for e in range(4))
     + " st = Concat<axis = 1>(q0, q1, q2, q3) "
@@ -250,24 +250,24 @@ SQUARES = (
 @pytest.mark.parametrize(
     ("body", "is_taken"),
     [
-        (STACKED + SUMMED, True),
-        (STACKED.replace("axis = 1", "axis = -2") + SUMMED, True),
-        (STACKED.replace("Unsqueeze(m1, a1)", "Reshape(m1, split)") + SUMMED, True),
+        (IN_STACK + SUMMED, True),
+        (IN_STACK.replace("axis = 1", "axis = -2") + SUMMED, True),
+        (IN_STACK.replace("Unsqueeze(m1, a1)", "Reshape(m1, split)") + SUMMED, True),
         (IN_FRONT + "st = Transpose<perm = [1, 0, 2]>(sf) " + SUMMED, True),
-        (STACKED + "g1 = Unsqueeze(g, a1) w = MatMul(g1, st) y = Squeeze(w, a1)", True),
-        (STACKED + "eu = Unsqueeze(eq, a2) w = Where(eu, st, none) y = ReduceSum<keepdims = 0>(w, a1)", True),
+        (IN_STACK + "g1 = Unsqueeze(g, a1) w = MatMul(g1, st) y = Squeeze(w, a1)", True),
+        (IN_STACK + "eu = Unsqueeze(eq, a2) w = Where(eu, st, none) y = ReduceSum<keepdims = 0>(w, a1)", True),
         (SQUARES + "g3 = Unsqueeze(gu, a3) w = Mul(g3, st) s = ReduceSum<keepdims = 0>(w, a1) y = Reshape(s, whole)", True),
         (SQUARES.replace("st =", "sq =") + "st = Transpose<perm = [0, 1, 3, 2]>(sq) g3 = Unsqueeze(gu, a3) w = Mul(g3, st) "
          "s = ReduceSum<keepdims = 0>(w, a1) y = Reshape(s, whole)", False),
         # Two experts in one value, a value that has the axis, one that is read by itself, and a stack that is.
-        (STACKED.replace("(q0, q1, q2, q3)", "(q0, q1, q23)").replace("st =", "q23 = Concat<axis = 1>(q2, q3) st =") + SUMMED, False),
-        (STACKED.replace("Unsqueeze(m1, a1)", "Relu(l)") + SUMMED, False),
-        (STACKED + SUMMED.replace("y =", "s =") + " y = Add(s, m1)", False),
-        (STACKED + SUMMED.replace("y =", "s =") + " k = ReduceMax<keepdims = 0>(st, a1) y = Add(s, k)", False),
+        (IN_STACK.replace("(q0, q1, q2, q3)", "(q0, q1, q23)").replace("st =", "q23 = Concat<axis = 1>(q2, q3) st =") + SUMMED, False),
+        (IN_STACK.replace("Unsqueeze(m1, a1)", "Relu(l)") + SUMMED, False),
+        (IN_STACK + SUMMED.replace("y =", "s =") + " y = Add(s, m1)", False),
+        (IN_STACK + SUMMED.replace("y =", "s =") + " k = ReduceMax<keepdims = 0>(st, a1) y = Add(s, k)", False),
         # Gates of which all may count, none of the numbers of experts, and a stack along another axis.
-        (STACKED + SUMMED.replace("gu", "dense"), False),
-        (STACKED + "w = Add(gu, st) y = ReduceSum<keepdims = 0>(w, a1)", False),
-        (STACKED + "w = Mul(gu, st) t = ReduceSum<keepdims = 0>(w, a2) y = MatMul(t, whole_weight)", False),
+        (IN_STACK + SUMMED.replace("gu", "dense"), False),
+        (IN_STACK + "w = Add(gu, st) y = ReduceSum<keepdims = 0>(w, a1)", False),
+        (IN_STACK + "w = Mul(gu, st) t = ReduceSum<keepdims = 0>(w, a2) y = MatMul(t, whole_weight)", False),
         (IN_FRONT + "st = Transpose<perm = [1, 0, 2]>(sf) gt = Transpose<perm = [0, 2, 1]>(gu) w = Mul(gt, st) y = ReduceSum<keepdims = 0>(w, a1)", False),
     ],
 )  # fmt: skip
@@ -280,7 +280,7 @@ def test_stacked_experts(fused, small, body, is_taken):
 
 def test_three_stacked_experts_are_computed_whole(fused, small):
     body = (
-        (STACK + STACKED + SUMMED)
+        (STACK + IN_STACK + SUMMED)
         .replace("{0, 1, 2, 3}", "{0, 1, 2}")
         .replace("int64[4] {0, 1, 2}", "int64[3] {0, 1, 2}")
     )

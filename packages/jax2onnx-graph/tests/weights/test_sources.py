@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -75,6 +76,9 @@ def test_a_large_tensor_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     blocks = list(open_weights(file(tmp_path)).blocks("a.kernel"))
     assert [block.shape for block in blocks] == [(2, 4), (1, 4)]
     np.testing.assert_array_equal(np.concatenate(blocks), ARRAYS["a.kernel"])
+    monkeypatch.setattr(safetensors_files, "_BLOCK", 48)
+    assert [block.shape for block in open_weights(file(tmp_path)).blocks("a.kernel")] == [(3, 4)]
+    assert len(open_weights(file(tmp_path))) == len(ARRAYS)
 
 
 def test_a_checkpoint_of_orbax(tmp_path: Path) -> None:
@@ -113,9 +117,13 @@ def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_ends_within_a_tensor_is_refused(tmp_path: Path) -> None:
     path = file(tmp_path)
+    whole = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(WeightsError, match=r"Cannot read .*model\.safetensors"):
+    message = r"Cannot read .*model\.safetensors: .*a tensor ends at byte (\d+), the file has (\d+)"
+    with pytest.raises(WeightsError, match=message) as raised:
         open_weights(path)
+    end, size = map(int, re.findall(r"byte (\d+), the file has (\d+)", str(raised.value))[0])
+    assert (size, size < end <= whole) == (whole - 5, True)
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -123,8 +123,13 @@ def _with_sums(x):
     return lax.fori_loop(0, 9, lambda t, ys: ys.at[t].add(x[t]), jnp.ones((9, 3)))
 
 
+def _by_a_function(x):
+    return lax.fori_loop(0, 9, lambda t, ys: ys.at[t].apply(jnp.sin), x)
+
+
 @pytest.mark.parametrize(
-    "function", [_beyond_the_end, _from_the_end, _read_again, _written_twice, _at_every_other_row, _with_sums]
+    "function",
+    [_beyond_the_end, _from_the_end, _read_again, _written_twice, _at_every_other_row, _with_sums, _by_a_function],
 )
 def test_other_indices_stay_what_they_are(function):
     x = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)

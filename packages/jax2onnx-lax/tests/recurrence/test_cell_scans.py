@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax2onnx_core import Registry, hookimpl, to_onnx
 from jax2onnx_graph.forms import Form
 from jax2onnx_graph.targets import Target
@@ -377,6 +378,7 @@ REASONS = {
     "its step multiplies several rows at once by a matrix": _tanh(
         lambda h, x: _sum(x, h) + jnp.einsum("bgi,ij->bgj", jnp.stack([h, 2 * h], 1), R[:, :H]).sum(1)
     ),
+    "a reshape in its step exchanges axes": _tanh(lambda h, x: lax.reshape(_sum(x, h), (H, 3), (1, 0)).T),
     "its step combines features with batches": _tanh(lambda h, x: _sum(x, h) + R[:3, :H]),
 }
 

@@ -35,7 +35,7 @@ def split_model(model: ir.Model, *, max_bytes: int | None = None, at: Sequence[s
     """Cut a model into stages: run one after the other, they compute what the model computes.
 
     A stage has the names, the symbols and the states of its part, and the weights that its nodes use; a weight that several
-    stages use is in each of them.
+    stages use is in each of them. A part whose results nothing needs is no stage.
 
     Args:
       model: the model, of any producer.
@@ -54,7 +54,8 @@ def split_model(model: ir.Model, *, max_bytes: int | None = None, at: Sequence[s
     cuts = cuts_below(nodes, max_bytes) if max_bytes is not None else cuts_at(nodes, at or ())
     bounds = [0, *cuts, len(nodes)]
     parts = [nodes[start:end] for start, end in itertools.pairwise(bounds)]
-    return [_stage(model, parts, number) for number in range(len(parts))]
+    boundaries = [_boundary(model, parts, number) for number in range(len(parts))]
+    return [_stage(model, parts, number, own) for number, own in enumerate(boundaries) if own.outputs]
 
 
 # -- where to cut -----------------------------------------------------------------------------
@@ -165,8 +166,7 @@ class _Boundary:
     outputs: list[ir.Value]
 
 
-def _stage(model: ir.Model, parts: Sequence[Sequence[ir.Node]], number: int) -> ir.Model:
-    boundary = _boundary(model, parts, number)
+def _stage(model: ir.Model, parts: Sequence[Sequence[ir.Node]], number: int, boundary: _Boundary) -> ir.Model:
     graph = ir.convenience.extract(model.graph, boundary.inputs, boundary.outputs)
     graph.name = f"{model.graph.name or 'model'}_{number}"
     graph.opset_imports.update(model.graph.opset_imports)

@@ -142,10 +142,11 @@ class _Reader:
         groups, joins = [*self._groups.values()], [*self._joins.items()]
         if {*waiting}.intersection(group.made[0] for group in groups) or not joins:
             return None
-        if self._has_rest and any(
-            group.first.op_type != "MatMul" or group.operands[0][0] not in self._whole for group in groups
+        if self._has_rest and (
+            any(runs[0] in self._whole for _, runs in joins)
+            or any(group.first.op_type != "MatMul" or group.operands[0][0] not in self._whole for group in groups)
         ):
-            return None  # the rows of no group would be among those of all runs
+            return None  # what is split has rows of the rest too
         rows = ir.SymbolicDim(None) if self._has_rest else (dims_of(source) or ())[0]
         return _Found(lengths, rows, self._whole, groups, joins, [self._runs[first] for first in self._whole])
 

@@ -86,3 +86,20 @@ def test_labels_that_differ_do_not_broadcast(rewrite):
     model = from_onnx_text(HEAD + text)
     ImplicitBroadcast()(model)
     assert [node.op_type for node in model.graph] == ["Expand", "Add"]
+
+
+@pytest.mark.parametrize(
+    ("given", "dims", "expected"),
+    [
+        ("", "1,3", "Add(x, [1.0, 2.0, 3.0])"),
+        ("", "1,1,3", "Add(x, [1.0, 2.0, 3.0])"),
+        ("", "2,3", "Add(x, [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])"),
+        (", float[1,3] w", "1,3", "Add(x, w)"),
+    ],
+)
+def test_weights_lose_leading_axes_unless_callers_may_replace_them(rewrite, given, dims, expected):
+    text = f"""
+    <ir_version: 10, opset_import: ["": 23]>
+    agraph (float[B,2,3] x{given}) => (float[B,2,3] y) <float[{dims}] w = {{{"1, 2, 3" if dims != "2,3" else "1, 2, 3, 4, 5, 6"}}}>
+    {{ y = Add(x, w) }}"""
+    assert rewrite(ImplicitBroadcast(), text) == [expected]

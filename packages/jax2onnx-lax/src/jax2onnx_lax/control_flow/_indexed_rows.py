@@ -285,10 +285,12 @@ def _count(among: Sequence[Atom], variable: Var) -> int:
 
 
 def _scattered(eqn: Equation) -> Sequence[int] | None:
-    """The axes along which a scatter of one window begins at its indices, in their order; None for others."""
+    """The axes along which a scatter that replaces one window begins at its indices, in their order; None for others."""
     numbers, rank = eqn.params["dimension_numbers"], len(eqn.invars[2].aval.shape)
     batched = numbers.operand_batching_dims or len(numbers.update_window_dims) != rank
     if len(eqn.invars[1].aval.shape) != 1 or batched or len(numbers.inserted_window_dims) > 1:
+        return None
+    if eqn.params["update_jaxpr"] is not None:
         return None
     axes: Sequence[int] = numbers.scatter_dims_to_operand_dims
     return axes

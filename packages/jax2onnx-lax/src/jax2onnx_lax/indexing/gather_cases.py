@@ -18,6 +18,11 @@ _GRID = np.array([[3, 0], [-1, 2], [1, 1]], np.int64)
 _WILD = np.array([3, -7, -6, 5, 6, 100], np.int32)
 
 
+def _rows_in_another_order(x: jax.Array, i: jax.Array) -> jax.Array:
+    numbers = lax.GatherDimensionNumbers(offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    return lax.gather(x, lax.reshape(i, (2, 2, 1), (1, 0)), numbers, (1, 3))
+
+
 def _windows(x: jax.Array, starts: jax.Array, mode: str) -> jax.Array:
     numbers = lax.GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(1, 0))
     return lax.gather(x, starts, numbers, (2, 3), mode=mode)
@@ -26,6 +31,8 @@ def _windows(x: jax.Array, starts: jax.Array, mode: str) -> jax.Array:
 cases = [
     Case("rows", lambda x, i: x[i], [(6, 3), _ROWS], covers=("gather",), expect="Clip:4 -> Gather:4x3"),
     Case("rows_by_grid", lambda x, i: x[i], [(6, 3), _GRID], covers=("gather",), expect="Clip:3x2 -> Gather:3x2x3"),
+    Case("rows_by_grid_in_another_order", _rows_in_another_order, [(6, 3), np.array([[0, 1], [2, 3]], np.int32)], covers=("gather",),
+         expect="Transpose:2x2 -> Clip -> Gather:2x2x3"),
     Case("rows_by_one_index", lambda x, i: x[i], [(6, 3), np.array([[-2]], np.int32)], covers=("gather",),
          expect="Clip:1x1 -> Gather:1x1x3"),
     Case("rows_symbolic", lambda x, i: x[i], [("N", 3), np.array([0, -1], np.int32)], covers=("gather",),

@@ -133,6 +133,8 @@ def _placed(term: Term, places: Sequence[int | None]) -> Term:
 def _reshape(eqn: Equation, operands: Sequence[Value]) -> list[Term] | None:
     """Reshapes that add or remove axes of size 1."""
     (x, *_), shape = operands, eqn.outvars[0].aval.shape
+    if eqn.params["dimensions"] is not None:
+        return None
     wide = [axis for axis, dim in enumerate(x.shape) if not _equal(dim, 1)]
     places: list[int | None] = []
     for dim in shape:

@@ -236,6 +236,8 @@ def _expanded(reader: FormulaReader, eqn: Equation, operands: list[Formula]) -> 
 
 def _reshaped(reader: FormulaReader, eqn: Equation, operands: list[Formula]) -> Sequence[Formula]:
     formula, old, dims = operands[0], eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    if eqn.params["dimensions"] is not None:
+        raise UnsuitableError("a reshape in its step exchanges axes")
     sizes = [1 if over else size for over, size in zip(formula.frame.batch, old, strict=True)]
     formula = formula.broadcast(formula.frame.batch, tuple(int(size) for size in sizes if is_static(size)))
     frame = formula.frame

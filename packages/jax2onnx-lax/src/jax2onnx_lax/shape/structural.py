@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
+from jax import lax
 from jax2onnx_core import Context, Dim, Rules, Value
 from jax2onnx_graph.build.builder import Array
 from jax2onnx_graph.rewrite.patterns import operation
@@ -29,8 +31,11 @@ rules.componentwise(
 def reshape(
     ctx: Context, x: Value, *_: Value, new_sizes: Sequence[Dim], dimensions: Sequence[int] | None = None, **__: object
 ) -> Value:
-    """`x`, its axes in the order `dimensions` first, with the shape `new_sizes`."""
-    return ctx.reshape(x if dimensions is None else ctx.transpose(x, dimensions), new_sizes)
+    """`x`, its axes in the order `dimensions` first, with the shape `new_sizes`; rules that ask for its equation find a view of that."""
+    if dimensions is None:
+        return ctx.reshape(x, new_sizes)
+    # JAX takes symbolic sizes too, which its annotations do not say.
+    return ctx.jax(lambda y: lax.reshape(lax.transpose(y, dimensions), cast("Sequence[int]", new_sizes)), x)
 
 
 @rules.numpy_evaluator("reshape")

@@ -13,7 +13,7 @@ import numpy as np
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import Elementwise, facts_of, operators_where
 from jax2onnx_graph.facts.shapes import broadcast_dims
-from jax2onnx_graph.facts.values import dims_of, same_dims
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, same_dims
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import operation, scalar
@@ -183,10 +183,10 @@ def _inner_operand(expand: ir.Node) -> ir.Value | None:
 
 
 def _stripped_shapes(node: ir.Node, inputs: _Inputs) -> dict[int, tuple[int, ...]]:
-    """Rule 6: place → the shape of a weight among `inputs` without leading axes of size 1."""
+    """Rule 6: place → the shape of a weight among `inputs` without leading axes of size 1; not of one that callers may replace."""
     found: dict[int, tuple[int, ...]] = {}
     for place, value in enumerate(inputs):
-        tensor = value.const_value if value is not None and value.producer() is None else None
+        tensor = constant_tensor(value) if value is not None and value.producer() is None else None
         if tensor is None or tensor.size == 1 or tensor.shape[0] != 1:
             continue
         full = tensor.shape.numpy()
