@@ -138,7 +138,9 @@ def _moves(node: ir.Node, held: Mapping[ir.Value, None]) -> bool:
         if value is not None
     ):
         return False
-    return len(old) in (1, len(node.inputs))
+    # Constants behind it are room for what is written nowhere.
+    is_padded = all(known(value, limit=None) is not None for value in node.inputs if value not in held)
+    return len(old) == len(node.inputs) or (len(old) == 1 and not is_padded)
 
 
 def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_changed: bool, moves: bool) -> StateKind:
