@@ -21,6 +21,12 @@ def test_all_runs_count():
     assert found.outputs[0].snr == pytest.approx(10 * math.log10(25 / 0.09))
 
 
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1.0, 1e200, 1e307])
+def test_numbers_of_any_size_have_the_same_ratio(size):
+    found = accuracy(["y"], [([np.array([3.0, 4.0]) * size], [np.array([3.0, 4.5]) * size])] * 2)
+    assert found.outputs[0].snr == pytest.approx(20)
+
+
 @pytest.mark.parametrize(
     ("want", "got", "largest"), [(np.inf, np.inf, 0), (np.nan, np.nan, 0), (np.inf, 1, np.inf), (1, np.nan, np.inf)]
 )

@@ -88,6 +88,19 @@ KINDS: dict[str, tuple[ir.Model, StateKind]] = {
             inputs="bool[B,C,1,1] c",
         ), StateKind(Kind.CACHE, 1),
     ),
+    "stacked with another": (
+        model(
+            "float[B,C,2,4] state", "z = Constant<value = int64[1] {0}>() w = Where(c, state, state) u = Unsqueeze(w, z) v = Neg(u) "
+            "k = Concat<axis=0>(u, v) s, t = Split<axis=0, num_outputs=2>(k) next = Squeeze(s, z)", inputs="bool[B,C,1,1] c",
+        ), StateKind(Kind.CACHE, 1),
+    ),
+    "with room for what is written nowhere": (
+        model(
+            "float[1,C,2,4] state", "z = Constant<value = int64[1] {0}>() o = Constant<value = int64[1] {1}>() m = Constant<value = int64[1] {-1}>() "
+            "r = Constant<value = float[1,1,2,4] {0, 0, 0, 0, 0, 0, 0, 0}>() x = Concat<axis=1>(state, r) y = ScatterElements<axis=1>(x, i, new) "
+            "next = Slice(y, z, m, o)", inputs="int64[1,T,2,4] i",
+        ), StateKind(Kind.CACHE, 1),
+    ),
     "with new numbers between two parts": (
         model(
             "float[B,C,2,4] state", "e = Constant<value = int64[1] {999}>() a = Constant<value = int64[1] {1}>() "

@@ -49,3 +49,13 @@ def test_what_was_held_back_is_the_rest():
     ends = StopTexts(["END"])
     ends.add("x EN")
     assert ends.rest() == "EN"
+
+
+@pytest.mark.parametrize("cut", range(len("hé😀x€y".encode()) + 1))
+def test_a_character_that_begins_before_the_first_token_is_given_whole(tokenizer, cut):
+    whole = "hé😀x€y".encode()
+    before, new = list(whole[:cut]), list(whole[cut:])
+    stream = TextStream(tokenizer, before)
+    given = "".join(stream.add(token) for token in new) + stream.rest()
+    known = whole[:cut].decode(errors="ignore")
+    assert given == whole.decode()[len(known) :]

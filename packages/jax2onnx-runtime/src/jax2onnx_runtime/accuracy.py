@@ -115,6 +115,12 @@ def _numbers(array: Array) -> Array:
     return np.asarray([array.real, array.imag] if array.dtype.kind == "c" else array, np.float64)
 
 
+def _norm(array: Array) -> float:
+    """The root of the sum of the squares of numbers, which may be too large or too small to be squared."""
+    largest = float(np.abs(array).max(initial=0.0))
+    return largest * math.sqrt(((array / largest) ** 2).sum()) if 0 < largest < math.inf else largest
+
+
 @dataclasses.dataclass
 class _Sums:
     name: str
@@ -136,13 +142,13 @@ class _Sums:
         self.largest = max(self.largest, float(error.max(initial=0.0)))
         self.scale = max(self.scale, float(np.abs(want).max(initial=0.0)))
         self.absolute += float(error.sum())
-        self.noise += float((error**2).sum())
-        self.signal += float((want**2).sum())
+        self.noise = math.hypot(self.noise, _norm(error))
+        self.signal = math.hypot(self.signal, _norm(want))
         self.count += error.size
         self.finite += int(is_number.sum())
 
     def result(self) -> OutputAccuracy:
         ratio = self.signal / self.noise if self.noise else math.inf
-        snr = 10 * math.log10(ratio) if 0 < ratio < math.inf else (-math.inf if not ratio else math.inf)
+        snr = 20 * math.log10(ratio) if 0 < ratio < math.inf else (-math.inf if not ratio else math.inf)
         mean = self.absolute / max(self.count, 1)
         return OutputAccuracy(self.name, self.largest, mean, self.scale, snr, self.count, self.finite)

@@ -130,8 +130,17 @@ def _moves(node: ir.Node, held: Mapping[ir.Value, None]) -> bool:
     """
     if node.op_type != "Concat" or node.domain:
         return False
-    old = sum(value in held for value in node.inputs)
-    return old == 1 or old == len(node.inputs)
+    old = [value for value in node.inputs if value in held]
+    # Beside others of one entry it is stacked: the caches of all layers, of which each stays as it is.
+    if any(
+        (dims := dims_of(value)) is not None and dims[axis_of(node, len(dims))] == 1
+        for value in old
+        if value is not None
+    ):
+        return False
+    # Constants behind it are room for what is written nowhere.
+    is_padded = all(known(value, limit=None) is not None for value in node.inputs if value not in held)
+    return len(old) == len(node.inputs) or (len(old) == 1 and not is_padded)
 
 
 def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_changed: bool, moves: bool) -> StateKind:

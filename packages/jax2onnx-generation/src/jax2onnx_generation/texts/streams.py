@@ -44,7 +44,9 @@ class TextStream:
     def _texts(self) -> tuple[str, str]:
         """The text of the tokens from `start` on that were given, and of all."""
         given = self._tokenizer.decode(self._ids[self._start : self._read])
-        return given, self._tokenizer.decode(self._ids[self._start :])
+        text = self._tokenizer.decode(self._ids[self._start :])
+        # The first bytes of a character that further tokens complete are no text yet.
+        return (given if text.startswith(given) else given.rstrip(_REPLACEMENT)), text
 
 
 class StopTexts:
