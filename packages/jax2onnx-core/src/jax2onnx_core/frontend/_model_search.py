@@ -19,7 +19,7 @@ from jax2onnx_graph.build.names import Names
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._containers import Containers
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
-from jax2onnx_core.frontend.python_functions import closed_over, rebuilt, used_globals
+from jax2onnx_core.frontend.python_functions import closed_over, defaults_of, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, adapter_of, imported_adapters
@@ -271,16 +271,18 @@ class ModelSearch:
         return fresh
 
     def _function(self, fn: types.FunctionType) -> Maker | None:
-        """A function that closes over models, or uses global ones, is rebuilt around fresh copies."""
+        """A function that closes over models, uses global ones, or has some as defaults, is rebuilt around fresh copies."""
         is_of_a_library = fn.__module__ is not None and fn.__module__.partition(".")[0] in self._libraries
         used = {} if is_of_a_library else used_globals(fn)
         closed = {name: self.maker(value, "" if is_of_a_library else name) for name, value in closed_over(fn).items()}
         globals_ = {name: self.maker(value, name) for name, value in used.items() if not isinstance(value, type)}
-        if not any(closed.values()) and not any(globals_.values()):
+        defaults = {} if is_of_a_library else {name: self.maker(value, name) for name, value in defaults_of(fn).items()}
+        found = [{name: make for name, make in m.items() if make} for m in (closed, globals_, defaults)]
+        if not any(found):
             return None
 
         def fresh(copies: Copies) -> types.FunctionType:
-            return rebuilt(fn, *({name: make(copies) for name, make in m.items() if make} for m in (closed, globals_)))
+            return rebuilt(fn, *({name: make(copies) for name, make in makers.items()} for makers in found))
 
         return fresh
 
