@@ -35,6 +35,10 @@ NOT_FOUND = {
     "another activation": "z = Neg(x) h = MatMul(z, w) p = MatMul(x, a) q = MatMul(p, b) y = Add(h, q)",
     "no weight beside it": "p = MatMul(x, a) y = MatMul(p, b)",
     "a rank above the sizes": "h = MatMul(x, w) p = MatMul(x, wide) q = MatMul(p, tall) y = Add(h, q)",
+    "a product that a sum repeats": "i = Constant<value = int64[1] {1}>() t = Constant<value = int64[3] {-1, 1, 6}>() h = MatMul(x, w) "
+    "p = MatMul(x, a) q0 = MatMul(p, b) q = Reshape(q0, t) s = Add(h, q) y = ReduceSum<keepdims = 0>(s, i)",
+    "a base that a sum repeats": "i = Constant<value = int64[1] {1}>() t = Constant<value = int64[3] {-1, 1, 6}>() h0 = MatMul(x, w) "
+    "h = Reshape(h0, t) p = MatMul(x, a) q = MatMul(p, b) s = Add(h, q) y = ReduceSum<keepdims = 0>(s, i)",
     "a sum that is read twice": "h = MatMul(x, w) p = MatMul(x, a) q = MatMul(p, b) s = Add(h, q) y = Add(s, h)",
 }
 

@@ -3,7 +3,7 @@
 cosmic-ray makes the mutants. Each stands in a copy of its package's sources, which comes first on the path of its tests: the sources
 themselves stay as they are. A mutant is noticed where a test fails that passes without it, or where the tests do not end.
 
-    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.65] [--seconds 60] [--jobs 1]
+    python tools/mutants.py [PATH ...] [--count 30] [--seed 7] [--floor 0.7] [--seconds 60] [--jobs 1]
 
 The tests of a file are its cases, the file of tests that has its name, the tests that import it, then those of the files that import it,
 then the formulas of its passes, then the tests and cases of its room: two parameters of each. Then the first of these with all parameters,
@@ -346,7 +346,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="*", type=Path, help="sources or folders of sources; all packages by default")
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()) // 86_400, help="another one each day")
-    parser.add_argument("--floor", type=float, default=0.65, help="the share of noticed mutants below which it fails")
+    parser.add_argument("--floor", type=float, default=0.7, help="the share of noticed mutants below which it fails")
     parser.add_argument("--seconds", type=float, default=60, help="so long may the tests of one mutant take")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()

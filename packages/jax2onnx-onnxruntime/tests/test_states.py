@@ -388,6 +388,9 @@ def test_a_run_is_taken_back():
         loaded.run({"x": np.ones(2, np.float32)})
     loaded.undo()
     assert loaded.read("keys").tolist() == [2, 2]
+    with pytest.raises(RuntimeInputError, match="There was no run, it was taken back"):
+        loaded.undo()
+    assert loaded.read("keys").tolist() == [2, 2]
     loaded.run({"x": np.ones(2, np.float32)})
     assert loaded.read("keys").tolist() == [3, 3]
 

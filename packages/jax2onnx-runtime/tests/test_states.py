@@ -3,6 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
+from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.states import NumpyStates, RuntimeOptions, last
@@ -102,6 +103,22 @@ def test_a_run_is_taken_back(counter):
     counter.run({"x": ONES})
     counter.undo()
     np.testing.assert_array_equal(counter.read("total"), [1, 1])
+
+
+@pytest.mark.parametrize("since", ["nothing ran", "taken back", "set", "changed"])
+def test_no_run_is_taken_back_twice_or_from_what_was_set(counter, since):
+    if since != "nothing ran":
+        counter.run({"x": ONES})
+    if since == "taken back":
+        counter.undo()
+    elif since == "set":
+        counter.write("total", 5 * ONES)
+    elif since == "changed":
+        counter.change("total", lambda array: 5 * array)
+    before = counter.read("total")
+    with pytest.raises(RuntimeInputError, match="The last run cannot be taken back: the state 'total'"):
+        counter.undo()
+    np.testing.assert_array_equal(counter.read("total"), before)
 
 
 def test_a_model_is_opened_from_its_file(tmp_path):

@@ -541,3 +541,20 @@ def test_metrics_that_are_no_number_have_no_mean():
 def test_examples_that_are_no_batches(training, examples, change, message):
     with pytest.raises(OptionError, match=message):
         next(train(training.session(), change(examples), batch_size=16, epochs=1))
+
+
+# -- 64 bits -----------------------------------------------------------------------------------
+
+
+def test_weights_of_64_bits_stay_so_where_only_the_export_enables_them():
+    first = np.array([1 + 1e-12, 2, 3])
+    found = to_training(
+        {"w": first}, lambda model, x: ((model["w"] * x) ** 2).sum(), optax.sgd(0.5), [((3,), "float64")],
+        infer=lambda model, x: model["w"] * x, inputs=[((3,), "float64")], x64=True,
+    )  # fmt: skip
+    session = found.session()
+    np.testing.assert_array_equal(session.state["parameters.w"], first)
+    session.step(np.array([0.1, 0.2, 0.3]))
+    wanted = first - 0.5 * 2 * first * np.array([0.1, 0.2, 0.3]) ** 2
+    np.testing.assert_allclose(found.weights(session)["w"], wanted, rtol=1e-14)
+    np.testing.assert_allclose(found.inference(session)(np.ones(3)), wanted, rtol=1e-14)

@@ -59,7 +59,9 @@ def test_checks_are_numbered_in_their_order_however_often_a_function_was_traced(
 
 
 def test_codes_of_a_batch_are_numbered():
-    errors = jax.vmap(lambda x: with_numbered_checks(both(x))[0])(jnp.array([[1.0, 1.0], [-1.0, -1.0]]))
+    errors = jax.vmap(lambda x: with_numbered_checks(checkify.checkify(checked)(x))[0])(
+        jnp.array([[1.0, 1.0], [-1.0, -1.0]])
+    )
     codes = {type_.error_type.__name__: np.asarray(code).tolist() for type_, code in errors._code.items()}
     assert codes["FailedCheckError"] == [1, 1]
 

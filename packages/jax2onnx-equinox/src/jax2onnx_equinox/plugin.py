@@ -12,7 +12,9 @@ JAX2ONNX_API = 1
 JAX2ONNX_LIBRARY = "equinox"
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("activation", "attention", "checks", "conv", "dropout", "embedding", "linear", "normalization", "pooling")
+_MODULES = ("activation", "attention", "checks", "dropout", "embedding", "linear", "normalization", "pooling")
+# Layers that are exported well without a composite.
+_OTHERS = ("conv",)
 
 
 @hookimpl
@@ -31,4 +33,5 @@ def jax2onnx_register(registry: Registry) -> None:
 @hookimpl
 def jax2onnx_testcases() -> list[Case]:
     """The cases of all layers."""
-    return [case for name in _MODULES for case in importlib.import_module(f"jax2onnx_equinox.{name}_cases").cases]
+    modules = [importlib.import_module(f"jax2onnx_equinox.{name}_cases") for name in (*_MODULES, *_OTHERS)]
+    return [case for module in modules for case in module.cases]

@@ -82,6 +82,12 @@ def test_what_keeps_rows_is_computed_of_all_of_them(joined, activation, operator
     assert found["MatMul"] == (8 if is_joined else 12)
 
 
+@pytest.mark.parametrize(("result", "products"), [("g0", 12), ("a2", 12), ("o3", 12), ("r1", 8)])
+def test_a_run_that_is_a_result_stays(joined, result, products):
+    dims = {"o": 4, "r": 4}.get(result[0], 3)
+    assert joined(y=f"float[T,4] y, float[{'N1' if result == 'r1' else 'N'},{dims}] {result}")["MatMul"] == products
+
+
 def test_a_matrix_that_something_else_reads_stays_alone(joined):
     found = joined(join=f"{JOIN} z = MatMul(x, wg0)", y="float[T,4] y, float[T,3] z")
     assert (found["MatMul"], found["Sigmoid"]) == (13, 1)

@@ -27,6 +27,29 @@ def test_factors_reach_the_convolution_through_a_transpose(fused):
     assert fused(FoldBatchNorm(), body, "float[B,1,5,8] x", "float[B,5,8,2] y") == ["Conv", "Transpose"]
 
 
+def test_summands_reach_the_convolution_through_views(fused):
+    views = "sizes = Constant<value = int64[5] {1,3,2,5,8}>() v = Reshape(c, sizes) s = Squeeze(v, first) y = Add(s, b)"
+    body = CONV + "first = Constant<value = int64[1] {0}>()" + views
+    assert fused(FoldBatchNorm(), body, "float[3,1,5,8] x", "float[3,2,5,8] y") == ["Conv", "Reshape", "Squeeze"]
+
+
+def test_channels_that_are_merged_with_the_batch_keep_their_summands(fused):
+    body = CONV + "sizes = Constant<value = int64[3] {2, 5, 8}>() v = Reshape(c, sizes) y = Add(v, k)"
+    assert fused(FoldBatchNorm(), body, "float[1,1,5,8] x", "float[2,5,8] y") == ["Conv", "Reshape"]
+    body = body.replace("{2, 5, 8}", "{6, 5, 8}").replace("float[2,1,1] {5, 7}", "float[6,1,1] {1,2,3,4,5,6}")
+    assert fused(FoldBatchNorm(), body, "float[3,1,5,8] x", "float[6,5,8] y") == ["Conv", "Reshape", "Add"]
+
+
+@pytest.mark.parametrize("conv", ["Conv(x, w)", "Conv(x, given)"])
+def test_an_input_becomes_the_bias_of_a_convolution_without_one(fused, conv):
+    vector = "axes = Constant<value = int64[2] {1, 2}>() u = Unsqueeze(v, axes)"
+    body = CONV.replace("Conv(x, w)", conv) + vector + "y = Add(c, u)"
+    inputs = f"{IMAGES[0]}, float[2,1,1,1] given, float[2] v"
+    assert [op for op in fused(FoldBatchNorm(), body, inputs, IMAGES[1]) if op != "Unsqueeze"] == ["Conv"]
+    body = body.replace("Add(c, u)", "Mul(c, u)")
+    assert "Mul" in fused(FoldBatchNorm(), body, inputs, IMAGES[1])
+
+
 def test_attributes_of_the_convolution_stay(rewrite):
     head = '<ir_version: 10, opset_import: ["" : 23]>'
     text = f"{head} main (float[B,1,5,8] x) => (float[B,2,5,8] y) {{ {CONV} y = Mul(c, k) }}"

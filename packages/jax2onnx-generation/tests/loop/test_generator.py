@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_generation import Generator
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
-from jax2onnx_graph.metadata import StatePair, write_states
+from jax2onnx_graph.metadata import StatePair, SymbolInfo, write_states, write_symbols
 from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import reference_runtime
 from jax2onnx_runtime.session import ModelSession
@@ -163,6 +163,81 @@ def test_a_draft_changes_no_token_of_states_that_begin_with_different_lengths():
 
     wanted = generator().generate([1, 2, 3], max_new_tokens=8).ids
     assert generator().generate([1, 2, 3], max_new_tokens=8, draft=Generator(session_of(SUMMING))).ids == wanted
+
+
+@pytest.mark.parametrize(("prompt", "chunk"), [([1, 2, 3], 2), ([1], None), ([1, 2, 3, 4, 5, 6, 7], 6)])
+def test_every_part_of_a_prompt_fits_the_constraints_of_the_model(prompt, chunk):
+    model = ir.from_onnx_text(SUMMING)
+    write_states(model, [StatePair("total", "new_total")])
+    write_symbols(model, {"T": SymbolInfo("T", 1, None, (("tokens", 1, "T"),))}, ["T >= 2"])
+    generator = Generator(program_of(model, reference_runtime).session(sizes={"B": 1}))
+    with pytest.raises(RuntimeInputError, match="The tokens do not fit the model"):
+        generator.generate(prompt, max_new_tokens=1, prefill_chunk=chunk)
+    assert generator.generate([1, 2, 3, 4], max_new_tokens=1, prefill_chunk=2).ids == [[0]]
+
+
+def test_a_draft_changes_no_token_of_a_model_without_states():
+    text = SUMMING.replace(", int64[B] total", "").replace(", int64[B] new_total", "")
+    for line in (
+        "before = Unsqueeze(total, column)",
+        "last = ReduceSum<keepdims = 0>(tokens, column)",
+        "new_total = Add(total, last)",
+    ):
+        text = text.replace(line, "")
+    model = ir.from_onnx_text(text.replace("Add(before, own)", "Identity(own)"))
+    generator = Generator(program_of(model, reference_runtime).session())
+    found = generator.generate([1, 2], max_new_tokens=6, draft=Generator(session_of(SUMMING)))
+    assert (found.ids, found.accept_rate) == ([[3, 6, 2, 4, 8, 6]], 1)
+
+
+# The next token is the sum of all tokens so far and of a number for each of them.
+SHIFTED = """
+<ir_version: 10, opset_import: ["": 18]>
+main (int64[B,T] tokens, float[B,S] past, int64[1] shift) => (float[B,T,10] logits, float[B,"S+T"] new_past) {
+  ten = Constant<value = int64 {10}>()
+  pair = Constant<value = float[2] {0, 1}>()
+  one = Constant<value = int64 {1}>()
+  column = Constant<value = int64[1] {1}>()
+  shifted = Add(tokens, shift)
+  new = Cast<to = 1>(shifted)
+  new_past = Concat<axis = 1>(past, new)
+  before = ReduceSum(past, column)
+  own = CumSum(new, one)
+  sums = Add(before, own)
+  numbers = Cast<to = 7>(sums)
+  next = Mod(numbers, ten)
+  logits = OneHot(next, ten, pair)
+}
+"""
+
+
+def test_other_arrays_of_further_inputs_are_those_of_all_tokens():
+    def generator() -> Generator:
+        model = ir.from_onnx_text(SHIFTED)
+        write_states(model, [StatePair("past", "new_past", 1)])
+        return Generator(program_of(model, reference_runtime).session(sizes={"B": 1, "S": 0}))
+
+    one, shift = generator(), np.array([0])
+    one.generate([1, 2], max_new_tokens=2, inputs={"shift": shift})
+    whole = [*one.conversation[0], 3]
+    shift += 1
+    found = one.generate([3], max_new_tokens=3, inputs={"shift": shift}).ids
+    assert found == generator().generate(whole, max_new_tokens=3, inputs={"shift": shift}).ids
+    assert (
+        one.generate([3], max_new_tokens=1).ids
+        == generator().generate(one.conversation[0][:-1], max_new_tokens=1, inputs={"shift": shift}).ids
+    )
+
+
+def test_a_stream_that_an_error_ended_has_no_result(session):
+    generator = Generator(session)
+    stream = generator.stream([1, 2], max_new_tokens=3)
+    next(stream)
+    generator.reset()
+    with pytest.raises(RuntimeInputError, match="this stream cannot go on"):
+        next(stream)
+    with pytest.raises(RuntimeInputError, match="An error ended this stream"):
+        stream.result  # noqa: B018
 
 
 def test_more_tokens_than_there_are_cannot_be_forgotten(session):

@@ -98,6 +98,26 @@ def test_conversion_equals_jax(source: str, target: str) -> None:
     check()
 
 
+def test_float64_is_rounded_once_to_float16():
+    """By way of float32, numbers near the middle between two of float16 would come to lie in it."""
+    middles = np.arange(1.0, 65536.0, 97.0, np.float64) + 1 / 3
+    middles = (
+        middles.astype(np.float16).astype(np.float64) + np.nextafter(middles.astype(np.float16), np.float16(np.inf))
+    ) / 2
+    x = np.concatenate(
+        [
+            middles * (1 + 2.0**-40),
+            middles * (1 - 2.0**-40),
+            -middles * (1 + 2.0**-40),
+            [np.nan, np.inf, -np.inf, 1e300, 65519.9999999, -0.0],
+        ]
+    )
+    with jax.enable_x64(True):
+        program = to_onnx(lambda x: x.astype(np.float16), [jax.ShapeDtypeStruct(x.shape, np.float64)])
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(program(x), x.astype(np.float16))
+
+
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 HALVES = HALVES[np.abs(HALVES) < 9000]
 STEPS = {

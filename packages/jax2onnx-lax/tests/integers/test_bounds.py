@@ -219,3 +219,12 @@ def test_random_keys_are_no_integers() -> None:
         return jax.random.randint(jax.random.fold_in(keys[0], 1), (3,), 0, 9)
 
     assert at(known_of(draw), 10)[0] <= 0
+
+
+def test_an_element_that_arithmetic_repeats_has_no_step() -> None:
+    def first(x: jax.Array) -> jax.Array:
+        return lax.slice_in_dim(_iota(x), 0, 1)
+
+    assert known_of(lambda x: lax.add(first(x), jnp.full_like(x, 3))).number == 3
+    assert not known_of(lambda x: lax.min(first(x), jnp.full_like(x, 9))).is_distinct
+    assert at(known_of(lambda x: lax.eq(first(x), _iota(x)).astype(np.int32)), 10) == (0, 1)

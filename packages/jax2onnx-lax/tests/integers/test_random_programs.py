@@ -53,6 +53,8 @@ _BINARY: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
     "put": lambda x, y: x.at[_places(y)].set(y, mode="drop"), "begin": lambda x, y: lax.dynamic_update_slice(x, y[:1], (_places(y)[0],)),
     "clamp": lambda x, y: lax.clamp(y, x, jnp.full_like(y, 2)), "clamp swapped": lambda x, y: lax.clamp(jnp.full_like(y, 2), x, y),
     "at most": lambda x, y: jnp.where(x > y, y, x), "where": lambda x, y: jnp.where((x > 0) & (y != 2), x - y, y),
+    "add first": lambda x, y: lax.add(x[:1], y), "less than first": lambda x, y: lax.lt(x, y[:1]).astype(x.dtype),
+    "min first": lambda x, y: lax.min(x[:1], y), "rem of first": lambda x, y: lax.rem(x[:1], y), "equal to first": lambda x, y: lax.eq(x, y[:1]).astype(x.dtype),
     "either": lambda x, y: jnp.where((x <= 0) | ~(x >= 5), x + 3, x - 3), "both": lambda x, y: jnp.where((x < 0) & (x != 0), x + 9, x),
 }  # fmt: skip
 

@@ -15,7 +15,6 @@ JAX2ONNX_LIBRARY = "flax.linen"
 _MODULES = (
     "activation",
     "attention",
-    "conv",
     "dropout",
     "embedding",
     "linear",
@@ -23,7 +22,7 @@ _MODULES = (
     "pooling",
 )
 # Layers that are exported well without a composite.
-_OTHERS = ("recurrent",)
+_OTHERS = ("conv", "recurrent")
 
 
 @hookimpl

@@ -12,9 +12,9 @@ JAX2ONNX_API = 1
 JAX2ONNX_LIBRARY = "flax.nnx"
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "embedding", "linear", "normalization", "pooling", "training_flag")
+_MODULES = ("attention", "embedding", "linear", "normalization", "pooling", "training_flag")
 # Layers that are exported well without a composite.
-_OTHERS = ("recurrent",)
+_OTHERS = ("conv", "recurrent")
 
 
 @hookimpl

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import are_plain
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.metadata import StatePair
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.traversal import needed_by
-from jax2onnx_runtime.states import RuntimeOptions, last
+from jax2onnx_runtime.states import RuntimeOptions, check_undo, last
 
 from jax2onnx_onnxruntime._binding import COPIED, Binding, Buffer
 from jax2onnx_onnxruntime._compat import onnxruntime
@@ -194,6 +194,7 @@ class OrtStates:
         self._fed: AbstractSet[str] = frozenset()
         self.values: dict[str, Buffer] = {} if beside is None else beside.values
         self.spare: dict[str, Buffer] = {} if beside is None else beside.spare
+        self._has_run = False  # and was not taken back
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Run the model; the states move on."""
@@ -214,6 +215,7 @@ class OrtStates:
         self.values.update(turn.after)
         self.values.update(zip(turn.allocated, map(Buffer, binding.values(turn.allocated.values())), strict=True))
         self.spare.update(turn.before)
+        self._has_run = True
         return binding.arrays(self._results)
 
     def _bind(self, turn: _Turn) -> None:
@@ -262,11 +264,9 @@ class OrtStates:
 
     def undo(self) -> None:
         """Put the states back to what they were before the last run."""
-        if lost := [state for state in self._outputs if state not in self.spare and 0 not in self.values[state].shape]:
-            raise RuntimeInputError(
-                f"The last run cannot be taken back: the state {lost[0]!r} has no value of before. It was set since, or is updated in its "
-                "own memory."
-            )
+        kept = self.spare if self._has_run else {}
+        check_undo([state for state in self._outputs if state not in kept and 0 not in self.values[state].shape])
+        self._has_run = False
         for state in self._outputs:
             self.values[state], self.spare[state] = self.spare.get(state, self.values[state]), self.values[state]
 

@@ -72,6 +72,13 @@ def test_zeros_stay_zeros(mode: Mode) -> None:
     np.testing.assert_array_equal(stored(np.zeros((64, 3), np.float32), Quantization(mode)).restored(), 0)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_columns_of_nearly_nothing_are_finite(mode: Mode) -> None:
+    weight = WEIGHT.copy()
+    weight[:, 3] = 1e-44
+    np.testing.assert_allclose(stored(weight, Quantization(mode)).restored()[:, 3], 0, atol=1e-40)
+
+
 def test_the_largest_numbers_are_exact_in_float8() -> None:
     largest = np.abs(WEIGHT).max(axis=0)
     restored = np.abs(stored(WEIGHT, Quantization("float8")).restored()).max(axis=0)

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
+from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["NumpyStates", "RuntimeOptions", "StateType", "StatefulModel", "last"]
+__all__ = ["NumpyStates", "RuntimeOptions", "StateType", "StatefulModel", "check_undo", "last"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +100,15 @@ class StatefulModel(Protocol):
         ...
 
 
+def check_undo(lost: Sequence[str]) -> None:
+    """Raise RuntimeInputError where states have no value of before the last run."""
+    if lost:
+        raise RuntimeInputError(
+            f"The last run cannot be taken back: the state {lost[0]!r} has no value of before. There was no run, it was taken back, or "
+            "the state was set since, or is updated in its own memory."
+        )
+
+
 def last(array: Array, axis: int, count: int) -> Array:
     """The last `count` entries of an array along an axis, in its memory."""
     return array[(slice(None),) * axis + (slice(array.shape[axis] - count, None),)]
@@ -125,7 +135,8 @@ class NumpyStates:
         self._outputs = [value.name for value in model.graph.outputs]
         self._input_of = {pair.output: pair.input for pair in pairs}
         self._inputs = [str(value.name) for value in model.graph.inputs]
-        self._before: Mapping[str, Array] = {}
+        # The values before the last run of those that nothing has set since.
+        self._before: dict[str, Array] = {}
         self.values: dict[str, Array] = {} if beside is None else beside.values
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
@@ -143,6 +154,7 @@ class NumpyStates:
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
         self.values[state] = array.copy()
+        self._before.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
@@ -150,7 +162,7 @@ class NumpyStates:
 
     def change(self, state: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it."""
-        self.values[state] = change(self.values[state]).copy()
+        self.write(state, change(self.values[state]))
 
     def shape(self, state: str) -> tuple[int, ...]:
         """The shape of a state."""
@@ -158,4 +170,6 @@ class NumpyStates:
 
     def undo(self) -> None:
         """Put the states back to what they were before the last run."""
+        check_undo([state for state in self._input_of.values() if state not in self._before])
         self.values.update(self._before)
+        self._before = {}

@@ -50,6 +50,15 @@ def test_a_weight_that_something_else_reads_stays_beside_the_merged_one() -> Non
     np.testing.assert_allclose(run(merged), run(model), rtol=1e-4, atol=1e-5)
 
 
+def test_two_adapters_of_a_weight_that_something_else_reads_are_merged_both() -> None:
+    model = make_model(
+        "h = MatMul(x, w) p = MatMul(x, a) q = MatMul(p, b) s = Add(h, q) p2 = MatMul(x, a2) q2 = MatMul(p2, b2) s2 = Add(s, q2) "
+        "z = Neg(x) k = MatMul(z, w) y = Mul(s2, k)"
+    )
+    merged = with_merged_adapters(model, [], exported_matrices)
+    np.testing.assert_allclose(run(merged), run(model), rtol=1e-4, atol=1e-5)
+
+
 def test_sums_in_half_precision_are_rounded_once() -> None:
     model = make_model(FOUND["a sum"])
     w = model.graph.initializers["w"]

@@ -62,6 +62,20 @@ def test_a_matrix_with_several_axes_in_place_of_one_is_reshaped(inputs: AdapterI
     np.testing.assert_array_equal(inputs.read({"q_a": A.reshape(2, 2, 2), "q_b": B})["q_a"], A)
 
 
+@pytest.mark.parametrize(("dtype", "kind"), [("double", np.float64), ("float", np.float32), ("float16", np.float16)])
+def test_a_scale_is_rounded_once_to_the_type_of_the_model(dtype: str, kind: type) -> None:
+    a, b = (RNG.normal(size=size).astype(kind) for size in ((4, 2), (2, 3)))
+    found = AdapterInputs(model_in(dtype), reference_runtime).read({"q_a": a, "q_b": b}, scale=0.1)["q_b"]
+    np.testing.assert_array_equal(found, (b.astype(np.float64) * 0.1).astype(kind))
+
+
+@pytest.mark.parametrize("scale", [1e6, float("nan")])
+def test_a_scale_beyond_the_type_of_the_model_is_refused(scale: float) -> None:
+    inputs = AdapterInputs(model_in("float16"), reference_runtime)
+    with pytest.raises(WeightsError, match=r"q_b times the scale .* has numbers that float16 does not hold"):
+        inputs.read({"q_a": A.astype(np.float16), "q_b": B.astype(np.float16)}, scale=scale)
+
+
 def test_a_scale_multiplies_the_second_matrix(inputs: AdapterInputs) -> None:
     read = inputs.read({"q_a": A, "q_b": B}, scale=2.0)
     np.testing.assert_array_equal(read["q_b"], 2 * B)

@@ -12,6 +12,7 @@ import pytest
 from jax2onnx_graph.errors import OptionError, ReadError, RuntimeInputError, SaveError, WeightsError
 from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.bundles.bundle import Bundle, load_bundle
+from jax2onnx_runtime.bundles.links import read_links
 from jax2onnx_runtime.program import Program, program_of
 from jax2onnx_runtime.runtimes import Runtime, reference_runtime
 from onnx_ir.passes.common import ShapeInferencePass
@@ -179,3 +180,12 @@ def test_names_that_no_file_has(tmp_path: Path) -> None:
 def test_only_programs_that_are_there_are_quantised(bundle: Bundle) -> None:
     with pytest.raises(OptionError, match="There is no program 'draft'; the programs are encode, decode"):
         bundle.quantize("int8", programs=["draft"])
+
+
+def test_a_link_that_two_programs_could_mean_is_refused() -> None:
+    programs = {"encode": encoder(), "encode.step": encoder(2 * W), "decode": decoder()}
+    programs["encode"].model.graph.outputs[0].name = "step.memory"
+    with pytest.raises(
+        OptionError, match=r"'encode\.step\.memory' is an output of several programs, encode, encode\.step"
+    ):
+        read_links({"encode.step.memory": "decode.memory"}, programs)

@@ -15,7 +15,7 @@ from jax2onnx_training.functions import LossFunction, Optimizer, loop_of, readin
 from jax2onnx_training.models import TrainedModel, take_apart
 from jax2onnx_training.named_trees import NamedTree
 from jax2onnx_training.options import ExportOptions
-from jax2onnx_training.probing import Batch, changed_variables, read_inputs
+from jax2onnx_training.probing import Batch, changed_variables, in_precision, read_inputs
 from jax2onnx_training.state_names import (
     EVALUATE,
     INFER,
@@ -66,30 +66,37 @@ def to_training(
     """
     if isinstance(optimizer, type) or not ({"init", "update"} <= {*dir(optimizer)}):
         raise OptionError(f"optimizer is a transformation of optax, such as optax.adam(1e-3), not {optimizer!r:.80}.")
-    apart = take_apart(model, trained, variables)
-    lossy, leading = LossFunction(apart, loss), 1 + apart.functional
-    given = Batch.from_arguments(loss, leading, batch, {} if key is None else {KEY: key}, options)
-    changed = changed_variables(lossy, given, key)
-    moments = _optimizer_state(optimizer, optimizer_state, apart.parts.parameters)
-    state = NamedTree.from_tree(moments)
-    first = {
-        PARAMETERS: apart.first_parameters, OPTIMIZER: state.named(moments),
-        VARIABLES: {name: apart.first_variables[name] for name in changed}, KEY: key, STEPS: np.int32(0),
-    }  # fmt: skip
-    states = {name: value for name, value in first.items() if jax.tree.leaves(value)}
-    function, kept = step_of(lossy, optimizer, state, [*states], given.names), {name: new_name(name) for name in states}
-    movers = {STEP: to_onnx(function, [*states.values(), *batch], states=kept, **options)}
-    if loop:
-        several = loop_of(function, [*states], given.names)
-        movers[LOOP] = to_onnx(several, [*states.values(), *given.stacked()], states=kept, **options)
-    read: dict[str, tuple[Function, Batch]] = {}
-    if (fn := _evaluation(evaluate, lossy, key, changed)) is not None:
-        read[EVALUATE] = fn, given
-    if (fn := infer or (None if apart.is_tree else _called)) is not None:
-        without_labels = given.first(max(1, len(batch) - 1))
-        read[INFER] = fn, without_labels if inputs is None else Batch.from_arguments(fn, leading, inputs, {}, options)
-    readers = {name: _reader(fn, apart, states, taken, options) for name, (fn, taken) in read.items()}
-    return Training(movers, readers, apart, state, changed)
+    with in_precision(options):
+        apart = take_apart(model, trained, variables)
+        lossy, leading = LossFunction(apart, loss), 1 + apart.functional
+        given = Batch.from_arguments(loss, leading, batch, {} if key is None else {KEY: key}, options)
+        changed = changed_variables(lossy, given, key)
+        moments = _optimizer_state(optimizer, optimizer_state, apart.parts.parameters)
+        state = NamedTree.from_tree(moments)
+        first = {
+            PARAMETERS: apart.first_parameters, OPTIMIZER: state.named(moments),
+            VARIABLES: {name: apart.first_variables[name] for name in changed}, KEY: key, STEPS: np.int32(0),
+        }  # fmt: skip
+        states = {name: value for name, value in first.items() if jax.tree.leaves(value)}
+        function, kept = (
+            step_of(lossy, optimizer, state, [*states], given.names),
+            {name: new_name(name) for name in states},
+        )
+        movers = {STEP: to_onnx(function, [*states.values(), *batch], states=kept, **options)}
+        if loop:
+            several = loop_of(function, [*states], given.names)
+            movers[LOOP] = to_onnx(several, [*states.values(), *given.stacked()], states=kept, **options)
+        read: dict[str, tuple[Function, Batch]] = {}
+        if (fn := _evaluation(evaluate, lossy, key, changed)) is not None:
+            read[EVALUATE] = fn, given
+        if (fn := infer or (None if apart.is_tree else _called)) is not None:
+            without_labels = given.first(max(1, len(batch) - 1))
+            read[INFER] = (
+                fn,
+                without_labels if inputs is None else Batch.from_arguments(fn, leading, inputs, {}, options),
+            )
+        readers = {name: _reader(fn, apart, states, taken, options) for name, (fn, taken) in read.items()}
+        return Training(movers, readers, apart, state, changed)
 
 
 def _called(model: Function, *inputs: PyTree) -> PyTree:

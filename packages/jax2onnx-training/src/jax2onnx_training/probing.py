@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,13 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_training.functions import LossFunction, with_parameters
 from jax2onnx_training.options import ExportOptions
 
-__all__ = ["Batch", "changed_variables", "read_inputs"]
+__all__ = ["Batch", "changed_variables", "in_precision", "read_inputs"]
+
+
+def in_precision(options: ExportOptions) -> AbstractContextManager[object]:
+    """A context in which JAX makes arrays of 64 bits if the options ask for them, or as JAX is configured if they do not say."""
+    wide = options.get("x64")
+    return jax.enable_x64(jax.config.jax_enable_x64 if wide is None else wide)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +59,7 @@ class Batch:
         if not isinstance(specifications, Sequence) or isinstance(specifications, str):
             raise OptionError(f"batch is a list with one entry per argument of the loss, not {specifications!r:.80}.")
         names = bound_parameters(fn, leading + len(specifications), keywords)[leading:]
-        wide = options.get("x64")
-        with jax.enable_x64(jax.config.jax_enable_x64 if wide is None else wide):
+        with in_precision(options):
             parsed = parse_inputs(
                 with_parameters(lambda *_: None, names), specifications, {}, options.get("constraints") or ()
             )

@@ -203,7 +203,10 @@ def _listed(values: Sequence[ir.Value]) -> str:
 
 
 def _to_jax(array: Array | jax.Array) -> jax.Array:
-    return array if isinstance(array, jax.Array) else jax.numpy.array(array)
+    if isinstance(array, jax.Array):
+        return array
+    with jax.enable_x64(True):  # the states have the types that they are exported with
+        return jax.numpy.array(array)
 
 
 def _named(states: States) -> Mapping[str, Array]:

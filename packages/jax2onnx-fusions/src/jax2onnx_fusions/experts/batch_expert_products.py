@@ -156,9 +156,11 @@ class _Reader:
             self._runs[runs[0]], self._whole[runs[0]] = runs, split.inputs[0]
 
     def _readers(self) -> Iterator[ir.Value]:
-        """Add the readers of all runs, and yield the first of the runs whose readers are not understood."""
+        """Add the readers of all runs, and yield the first of the runs that are results, or whose readers are not understood."""
         for first, runs in [*self._runs.items()]:
             every = [[*value.uses()] for value in runs]
+            if any(value.is_graph_output() for value in runs):
+                yield first
             if any(len(uses) != len(every[0]) for uses in every):
                 yield first
                 continue

@@ -178,6 +178,10 @@ class Decoder:
 
     def feed_all(self, new: Sequence[int]) -> Array:
         """Run the model on further tokens of its only row; the logits [T, V] after each of them."""
+        if not self.states and self.tokens[0]:  # without states, each run takes all tokens
+            whole = [*self.tokens[0], *new]
+            self.begin(1)
+            return self.feed_all(whole)[-len(new) :]
         tokens = np.array([new])
         self.check_room(len(new))
         parts = [self._run(tokens[:, a:b], None) for a, b in self._chunks(len(new))]
@@ -298,7 +302,8 @@ class Decoder:
             raise ContextFullError(
                 f"The context is full: the model knows {self.traits.positions} positions, but there would be {places + count} tokens. {_NEXT}"
             )
-        self._check_symbols(min(count, self.chunk or count))
+        for size in {end - start for start, end in self._chunks(count)}:
+            self._check_symbols(size)
 
     def _check_symbols(self, count: int) -> None:
         """Raise RuntimeInputError where the model does not take so many tokens in a run."""

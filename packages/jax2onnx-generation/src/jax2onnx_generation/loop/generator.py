@@ -56,9 +56,17 @@ class GenerationStream(Iterator[Piece]):
 
     @property
     def result(self) -> Generation:
-        """The result, once all pieces have come; asking for it takes those that have not."""
+        """The result, once all pieces have come; asking for it takes those that have not.
+
+        Raises:
+          RuntimeInputError: an error ended the stream before.
+        """
         for _ in self:
             pass
+        if any(sequence.stop is None for sequence in self._sequences):
+            raise RuntimeInputError(
+                "An error ended this stream, so that it has no result; its pieces until then are what was written."
+            )
         written = [sequence.written() for sequence in self._sequences]
         drafted, accepted = (
             (0, 0) if self._speculation is None else (self._speculation.drafted, self._speculation.accepted)
@@ -183,9 +191,15 @@ class Generator:
         self._check_states()
 
     def _give(self, inputs: Mapping[str, Array] | None) -> None:
-        """Take other arrays for the inputs without a role. Raises OptionError where they do not fit, or are missing."""
+        """Take other arrays for the inputs without a role. Raises OptionError where they do not fit, or are missing.
+
+        The states of before are those of the arrays of before: where these were others, the model is run anew.
+        """
         if inputs or len(self.decoder.others) != len(self._further):
-            self.decoder.others = given_inputs(self._further, inputs or {})
+            before, given = self.decoder.others, given_inputs(self._further, inputs or {})
+            if before and not all(np.array_equal(array, before[name]) for name, array in given.items()):
+                self.decoder.tokens = []
+            self.decoder.others = given
 
     def _check_states(self) -> None:
         """Begin anew where the session was reset. Raises RuntimeInputError where somebody else has changed the states."""
@@ -365,4 +379,4 @@ def given_inputs(further: Sequence[ir.Value], inputs: Mapping[str, Array]) -> di
         dtype = values[name].dtype
         if dtype is not None and np.asarray(array).dtype != dtype.numpy():
             raise OptionError(f"inputs: {name!r} is {type_text(values[name])}, not {np.asarray(array).dtype}.")
-    return {name: np.asarray(array) for name, array in inputs.items()}
+    return {name: np.array(array) for name, array in inputs.items()}

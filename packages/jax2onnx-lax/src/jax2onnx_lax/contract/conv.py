@@ -220,6 +220,8 @@ def conv_general_dilated(
         ctx.pass_on("a convolution without spatial axes is a matrix product")
     if not is_static(groups):
         ctx.decline("the number of groups is an attribute of Conv, which is no number here")
+    if all(d == 1 for d in lhs_dilation):
+        lhs, padding = _unpadded(ctx, lhs, lhs_spec, padding)
     op_type, types = _operator(ctx)
     if not is_positive(ctx.avals_in[1].shape[rhs_spec[1]]) and not ctx.guarantees(op_type, types[0], "empty"):
         ctx.decline("there may be no channels")
@@ -253,6 +255,7 @@ def depthwise_conv_of_one_axis(
     if ctx.prefers(Form.DEPTHWISE_CONV_OF_ONE_AXIS, Form.DEPTHWISE_CONV_OF_TWO_AXES) is Form.DEPTHWISE_CONV_OF_ONE_AXIS:
         ctx.pass_on("one axis is as fast")
     lhs_spec, rhs_spec, out_spec = dimension_numbers
+    lhs, padding = _unpadded(ctx, lhs, lhs_spec, padding)
 
     def with_two_axes(x: Array, kernel: Array) -> Array:
         rows, kernel = x.transpose(lhs_spec)[:, :, None], kernel.transpose(rhs_spec)[:, :, None]
@@ -399,6 +402,23 @@ def _crop(ctx: Context, x: Value, padding: Pairs) -> Value:
     for i, start, end in zip(cut, starts, ends, strict=True):
         dims[2 + i] = end - start
     return ctx.slice(x, starts, ends, [2 + i for i in cut], dims=dims)
+
+
+def _unpadded(
+    ctx: Context, x: Value, spec: Sequence[int], padding: Sequence[tuple[Dim, Dim]]
+) -> tuple[Value, Sequence[tuple[Dim, Dim]]]:
+    """The operand before zeros were put around its spatial axes, as before a causal convolution, and the padding with these."""
+    made = ctx.definition(x)
+    if made is None or made.primitive != "pad" or (filler := ctx.known(made.operands[1])) is None or filler.any():
+        return x, padding
+    pairs = static_pairs([(low, high) for low, high, _ in made.params["padding_config"]])
+    is_empty = any(is_static(d) and d == 0 for d in made.avals_in[0].shape)
+    if pairs is None or is_empty or any(interior for *_, interior in made.params["padding_config"]):
+        return x, padding
+    if any(min(pair) < 0 for pair in pairs) or any(any(pairs[axis]) for axis in spec[:2]):
+        return x, padding
+    border = [pairs[axis] for axis in spec[2:]]
+    return made.operands[0], [(a + low, b + high) for (a, b), (low, high) in zip(padding, border, strict=True)]
 
 
 def _insert_zeros(ctx: Context, x: Value, window: Window) -> tuple[Value, Window]:

@@ -52,6 +52,11 @@ def _derivative(strides: Sequence[int], **options: object) -> Callable[[jax.Arra
     return lambda x, w, g: jax.vjp(convolve, x, w)[1](g)[0]
 
 
+def _causal(x: jax.Array, kernel: jax.Array, before: int = 2) -> jax.Array:
+    padded = lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (before, 0, 0), (0, 0, 0)])
+    return lax.conv_general_dilated(padded, kernel, (1,), [(0, 1)], dimension_numbers=("NWC", "WIO", "NWC"))
+
+
 _SMOOTH = np.array([1, 3, 3, 1], np.float32) / 8
 
 _covers = ("conv_general_dilated",)
@@ -102,6 +107,10 @@ cases = [
     Case("depthwise", _conv(padding="SAME", feature_group_count=4), [(2, 4, 9, 9), (8, 1, 3, 3)], _covers, "Conv"),
     Case("depthwise_along_time", _conv((1,), [(3, 0)], feature_group_count=4), [(2, 4, "T"), (4, 1, 4)], _covers,
          expect_graph(counts={"Conv": 1})),
+    Case("causal", _causal, [("B", "T", 4), (3, 4, 6)], _covers, expect_graph("Transpose -> Conv", counts={"Pad": 0})),
+    Case("causal_of_nothing", _causal, [("B", 0, 4), (3, 4, 6)], _covers, expect_graph(counts={"Conv": 1})),
+    Case("cropped_before", functools.partial(_causal, before=-1), [("B", 9, 4), (3, 4, 6)], _covers,
+         expect_graph(counts={"Conv": 1, "Pad": 0})),
     Case("batch_groups", _conv(batch_group_count=2), [(4, 3, 5, 5), (6, 3, 2, 2)], _covers,
          expect="Reshape -> Transpose -> Reshape -> Conv"),
     Case("asymmetric_and_negative_padding", _conv(padding=[(2, -1), (-2, 3)]), [(2, 4, 9, 9), (6, 4, 3, 3)], _covers,

@@ -14,7 +14,7 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
 
-from jax2onnx_lax._numerics import horner
+from jax2onnx_lax._numerics import horner, sign_bit
 from jax2onnx_lax.dtypes import is_bool, is_float
 from jax2onnx_lax.integers._values import integers, one_value
 
@@ -208,11 +208,11 @@ def round_(ctx: Context, x: Value, *, rounding_method: lax.RoundingMethod) -> Va
 
 
 def _round_away_from_zero(x: Array) -> Array:
-    """floor(|x|), one more from a half on, with the sign of x."""
+    """floor(|x|), one more from a half on, with the sign of x, of zeros too."""
     a = lax.abs(x)
     whole = lax.floor(a)
     magnitude = whole + (a - whole >= 0.5).astype(x.dtype)
-    return magnitude * jnp.where(x < 0, -1, 1).astype(x.dtype)
+    return magnitude * jnp.where(sign_bit(x), -1, 1).astype(x.dtype)
 
 
 @rules.lower("is_finite")

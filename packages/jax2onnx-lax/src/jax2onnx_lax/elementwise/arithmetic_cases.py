@@ -95,7 +95,7 @@ cases = [
     # Rounding.
     Case("round_to_even", lambda x: lax.round(x, _EVEN), [_X], covers=("round",), values="special", expect="Round"),
     Case("round_away_from_zero", lambda x: lax.round(x, _AWAY), [_X], covers=("round",), values="special",
-         expect=["Abs -> Floor -> Sub -> GreaterOrEqual -> Cast -> Add -> Mul", "Less -> Where -> Cast -> Mul"]),
+         expect=["Abs -> Floor -> Sub -> GreaterOrEqual -> Cast -> Add -> Mul", "Equal -> Where -> Less -> Where -> Cast -> Mul", "Reciprocal -> Where"]),
     Case("round_halves", lambda x: lax.round(0.5 * lax.round(x, _EVEN), _AWAY), [_X], covers=("round",),
          expect=at_most(20)),
     # Integers and booleans.

@@ -224,7 +224,7 @@ def nextafter(x: Array, y: Array) -> Array:
         tiny = 0.75 * 2.0 ** (int(info.minexp) - int(info.nmant))
         step = jnp.maximum(jnp.abs(wide) * (unit * (1 + 2 * unit)), tiny)
         moved = wide + jnp.where(toward > wide, step, -step)
-        result = (_rounded_to_half(moved) if x.dtype == np.float16 else moved).astype(x.dtype)
+        result = moved.astype(x.dtype)
     largest = jnp.where(x < 0, -info.max, info.max).astype(x.dtype)
     result = jnp.where(jnp.isinf(x), largest, result)
     result = jnp.where(x != y, result, y)
@@ -250,19 +250,6 @@ def _next_bits(x: Array, y: Array) -> Array:
     result = jnp.where(x == 0, smallest, moved)
     result = jnp.where(x != y, result, y)
     return jnp.where((x != x) | (y != y), np.nan, result)
-
-
-def _rounded_to_half(x: Array) -> Array:
-    """float64 values rounded to the grid of float16, to nearest, whatever becomes of a conversion to float16 and back.
-
-    Normal numbers by the splitting of T. J. Dekker, "A floating-point technique for extending the available
-    precision" (1971); those below, whose grid is fixed, by a large number added and taken away.
-    """
-    scaled = x * (2.0**42 + 1)
-    normal = scaled - (scaled - x)
-    grid = 1.5 * 2.0**28
-    rounded = jnp.where(jnp.abs(x) < 2.0**-14, (x + grid) - grid, normal)
-    return jnp.where(jnp.abs(rounded) > 65504, jnp.sign(x) * np.inf, rounded)
 
 
 def _nextafter_double(x: Array, y: Array, unit: float) -> Array:

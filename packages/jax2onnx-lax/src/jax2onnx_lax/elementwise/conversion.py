@@ -14,6 +14,7 @@ from jax2onnx_core import Context, Rules, Value
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import DtypeLike
 
+from jax2onnx_lax._numerics import sign_bit
 from jax2onnx_lax.dtypes import Dtype, is_float, is_integer
 
 __all__ = ["convert", "power_of_two_below", "rules", "widest"]
@@ -53,11 +54,27 @@ def convert(ctx: Context, x: Value, dtype: DtypeLike) -> Value:
         return convert(ctx, ctx.cast(x, np.float32), target)
     if _is_float8(target):
         return _to_float8(ctx, ctx.cast(x, np.float32), target)
+    if source == np.float64 and target == np.float16:  # by way of float32, a kernel may round twice
+        return ctx.cast(ctx.jax(_rounded_to_half, x), target)
     if is_integer(target) and is_float(source):
         return _float_to_integer(ctx, x, target)
     if _is_narrow(target) and source.itemsize > 1:
         return ctx.cast(ctx.cast(x, np.int8), target)
     return ctx.cast(x, target)
+
+
+def _rounded_to_half(x: Array) -> Array:
+    """float64 values rounded to the grid of float16, to nearest, which a conversion does not change.
+
+    Normal numbers by the splitting of T. J. Dekker, "A floating-point technique for extending the available
+    precision" (1971); those below, whose grid is fixed, by a large number added and taken away.
+    """
+    a = jnp.minimum(jnp.abs(x), 2.0**17)
+    scaled = a * (2.0**42 + 1)
+    normal = scaled - (scaled - a)
+    grid = 1.5 * 2.0**28
+    rounded = jnp.where(a < 2.0**-14, (a + grid) - grid, normal)
+    return jnp.where(rounded > 65504, np.inf, rounded) * jnp.where(sign_bit(x), -1.0, 1.0)
 
 
 def _is_float8(dtype: DtypeLike) -> bool:

@@ -25,6 +25,7 @@ def _sum(definition: Definition, x: Integers, y: Integers, sign: int = 1) -> Int
         return dataclasses.replace(affine_result(definition, added(*forms, sign)), relations=_shifted(x, y, sign))
     low, high = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
     distinct = (x.is_distinct and y.number is not None) or (y.is_distinct and x.number is not None)
+    distinct = distinct and _is_of_one_shape(definition, scalars=True)
     return Integers(x.low + low, x.high + high, is_distinct=distinct, relations=_shifted(x, y, sign))
 
 
@@ -149,10 +150,11 @@ def _largest(definition: Definition, x: Integers, y: Integers) -> Integers:
     return Integers(max_dim(x.low, y.low), max_dim(x.high, y.high))
 
 
-def _is_of_one_shape(definition: Definition) -> bool:
-    """Whether no operand is a scalar that is broadcast, so that an operand may stand for the result."""
-    rank = len(definition.aval.shape)
-    return all(len(aval.shape) == rank for aval in definition.avals_in)
+def _is_of_one_shape(definition: Definition, *, scalars: bool = False) -> bool:
+    """Whether no operand is repeated, so that one may stand for the result; `scalars` may be."""
+    wanted = tuple(definition.aval.shape)
+    shapes = (tuple(aval.shape) for aval in definition.avals_in)
+    return all(shape == wanted or (scalars and not shape) for shape in shapes)
 
 
 def _clamped(definition: Definition, low: Integers, x: Integers, high: Integers) -> Integers:

@@ -163,7 +163,11 @@ def number(value: Dim, rank: int = 0) -> Integers:
 
 
 def affine(form: Affine, dims: Dims) -> Integers:
-    """Integers that are affine in their positions, of these dimensions, and a counter."""
+    """Integers that are affine in their positions, of these dimensions, and a counter.
+
+    Along an axis of size 1 the step is 0: arithmetic may repeat the element there.
+    """
+    form = form._replace(steps=tuple(0 if is_one(n) else step for step, n in zip(form.steps, dims, strict=True)))
     low = high = form.offset
     for step, size in [*zip(form.steps, dims, strict=True), (form.factor, form.length)]:
         reach = (size - 1) * step

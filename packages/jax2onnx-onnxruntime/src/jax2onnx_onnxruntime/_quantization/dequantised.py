@@ -75,9 +75,9 @@ def stored(weight: Array, request: Quantization) -> Stored:
 
 
 def _scale(weight: Array, axis: int, largest: float) -> Array:
-    """The numbers by which the largest along an axis are divided to be `largest`; 1 where all are 0."""
-    most = np.abs(weight).max(axis=axis, initial=0.0)
-    return np.where(most > 0, most / largest, 1.0).astype(np.float32)
+    """The numbers by which the largest along an axis are divided to be `largest`; 1 where all are 0, or no such number is above 0."""
+    scales = (np.abs(weight).max(axis=axis, initial=0.0) / largest).astype(np.float32)
+    return np.where(scales > 0, scales, np.float32(1))
 
 
 class _DequantisedWeights(GraphPass):

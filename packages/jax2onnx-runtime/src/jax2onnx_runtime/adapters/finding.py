@@ -10,7 +10,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.axis_maps import Iteration, axis_maps
 from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
-from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.patterns import is_floating, scalar, source_of
 
 from jax2onnx_runtime.adapters.stacks import entry_of, stacks_among
@@ -383,8 +383,10 @@ def _base(
     total: ir.Node, index: int, activation: ir.Value, sizes: tuple[int, int], matrix: _Matrix
 ) -> BaseProduct | str:
     """The product with another weight in the other operand of a sum, under biases and further sums."""
-    rest = _other(total, index)
+    rest, whole = _other(total, index), dims_of(total.outputs[0])
     assert rest is not None
+    if any(_is_repeated(value, whole) for value in total.inputs):
+        return "its product, or what it is added to, is repeated along an axis by the sum"
     for value in _summands(rest):
         node = value.producer()
         if node is None or not _is_product(node):
@@ -398,6 +400,14 @@ def _base(
         if same_rows and shape == sizes:
             return BaseProduct(node, total, 1 - index, weight)
     return "it is not added to a product of the same activation with another weight"
+
+
+def _is_repeated(value: ir.Value | None, whole: Sequence[LabelledDim] | None) -> bool:
+    """Whether a sum of this shape may read the elements of an operand more than once, or give it more axes."""
+    dims = dims_of(value)
+    if dims is None or whole is None or len(dims) != len(whole):
+        return True
+    return any(one == 1 != other for one, other in zip(dims, whole, strict=True))
 
 
 def _summands(value: ir.Value) -> Iterable[ir.Value]:

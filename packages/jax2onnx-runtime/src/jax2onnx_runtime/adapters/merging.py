@@ -9,6 +9,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from jax2onnx_graph.rewrite.patterns import source_of
 from jax2onnx_graph.weights.absent import computed
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
@@ -86,7 +87,7 @@ def _is_read_once(weight: ir.Value) -> bool:
 def _merge(
     editor: GraphEditor, pair: LowRankPair, product: LowRankProduct, base: BaseProduct, given: Mapping[str, ir.TensorProtocol]
 ) -> None:  # fmt: skip
-    weight, rest = base.weight, base.total.inputs[base.rest]
+    weight, rest = _weight_now(base), base.total.inputs[base.rest]
     tensor = weight.const_value
     assert tensor is not None
     assert rest is not None
@@ -106,6 +107,12 @@ def _merge(
     else:
         _read_instead(editor, base.product, weight, editor.derived(weight, total, f"with.{pair.a.name}"))
     editor.replace(base.total, rest)
+
+
+def _weight_now(base: BaseProduct) -> ir.Value:
+    """The weight that a product reads: another than before where an adapter has been merged into it already."""
+    read = source_of(base.product.inputs[1], "Cast", "Identity")
+    return read if read is not None and read.is_initializer() else base.weight
 
 
 def _read_instead(editor: GraphEditor, product: ir.Node, weight: ir.Value, new: ir.Value) -> None:

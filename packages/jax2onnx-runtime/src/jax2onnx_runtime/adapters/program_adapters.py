@@ -86,7 +86,7 @@ class AdapterInputs:
         given = {name: self._matrix(name, arrays[other]) for name, other in named.items() if other in present}
         for pair in self.pairs:
             if scale != 1.0 and pair.b in given:
-                given[pair.b] = (given[pair.b].astype(np.float32) * np.float32(scale)).astype(given[pair.b].dtype)
+                given[pair.b] = _scaled(pair.b, given[pair.b], scale)
         return {**self.none(), **given}
 
     def save(
@@ -174,6 +174,15 @@ class AdapterInputs:
             f"The model takes {shown}. With other names in the source, give rename=…; a matrix of another layout is given as a "
             "function that makes it, {name: lambda: array.T}; partial=True lets whole pairs be missing."
         )
+
+
+def _scaled(name: str, matrix: Array, scale: float) -> Array:
+    """A matrix times a number, rounded once. Raises WeightsError where its type does not hold that."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled: Array = (matrix.astype(np.float64) * scale).astype(matrix.dtype)
+    if (np.isfinite(matrix) & ~np.isfinite(scaled)).any():
+        raise WeightsError(f"{name} times the scale {scale} has numbers that {matrix.dtype} does not hold.")
+    return scaled
 
 
 def _rank(array: Array, axis: int, sizes: Sequence[int]) -> int | None:

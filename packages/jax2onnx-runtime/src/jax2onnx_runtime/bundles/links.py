@@ -81,6 +81,11 @@ def _place(text: object, values: Mapping[str, Mapping[str, ir.Value]], what: str
     if not found:
         known = ", ".join(f"{program}.{name}" for program, own in values.items() for name in own)
         raise OptionError(f"links: there is no {what} {text!r}; there are {known}.")
+    if len(found) > 1:
+        raise OptionError(
+            f"links: {text!r} is an {what} of several programs, {', '.join(found)}, of which one has the name of another before a point: "
+            "name one of them otherwise."
+        )
     return found[0], text.removeprefix(f"{found[0]}.")
 
 
