@@ -97,6 +97,14 @@ def test_name_and_domain_are_the_users_choice():
     assert "my.domain" in program.model.opset_imports
 
 
+def test_a_number_is_not_that_of_another_function():
+    one, other = onnx_function(name="Block")(jnp.sin), onnx_function(name="Block")(jnp.exp)
+    third = onnx_function(name="Block_1")(jnp.tanh)
+    program = to_onnx(lambda x: one(x) + 2 * other(x) + 3 * third(x), [("N", 3)])
+    assert _bodies(program) == ["Block", "Block_1", "Block_1_1"]
+    program.verify()
+
+
 def test_nested_functions_are_functions_of_the_model():
     inner = onnx_function(name="Inner")(jnp.sin)
     outer = onnx_function(name="Outer")(lambda x: inner(x) + inner(x + 1))

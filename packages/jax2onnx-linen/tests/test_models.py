@@ -96,7 +96,7 @@ MODELS: dict[str, tuple[nn.Module, Any, dict[str, int], list[str]]] = {
         Decoder(), TOKENS, {"LayerNormalization": 5, "Attention": 2, "Gelu": 2, "MatMul": 12, "Gemm": 1, "Gather": 2},
         ["embed.embedding", "blocks_1.Dense_0.kernel"],
     ),
-    "bilstm": (BiLSTM(), TOKENS, {"Gather": 1, "MatMul": 1, "Scan": 0, "Loop": 0}, ["Embed_0.embedding", "Dense_0.kernel"]),
+    "bilstm": (BiLSTM(), TOKENS, {"Gather": 1, "MatMul": 1, "If": 1, "LSTM": 1, "Loop": 0}, ["Embed_0.embedding", "Dense_0.kernel"]),
 }  # fmt: skip
 
 

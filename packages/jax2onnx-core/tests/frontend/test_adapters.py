@@ -287,6 +287,34 @@ def test_states_of_a_model_in_a_container_are_called_after_its_place():
     )  # fmt: skip
 
 
+def test_states_of_models_with_equal_paths_are_apart():
+    first, second = Counter(jnp.zeros(())), Counter(jnp.full((), 10.0))
+    stateful = adapt_callable(lambda x: second(first(x)), [FOREIGN]).with_states("count", ["x"])
+    assert {path: float(array) for path, array in stateful.states.items()} == {"count": 0, "second.count": 10}
+    result, new = stateful.fresh({}, dict(stateful.states))(jnp.zeros(()))
+    assert float(result) == 12
+    assert {path: float(array) for path, array in new.items()} == {"count": 1, "second.count": 11}
+
+
+GLOBAL = Counter(jnp.zeros(()))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: next(GLOBAL(row) for row in [x]),
+        lambda x, held=GLOBAL: held(x),
+        lambda x, *, scale=1, held=GLOBAL: scale * held(x),
+    ],
+    ids=["a function inside", "a default", "a default of a keyword"],
+)
+def test_models_are_found_wherever_a_function_names_them(fn):
+    adapted = adapt_callable(fn, [FOREIGN])
+    assert [*adapted.names.values()] == ["count"]
+    assert adapted.fresh({}, {})(jnp.ones(2)).tolist() == [2, 2]
+    assert int(GLOBAL.count) == 0
+
+
 BY_TYPE: dict[type, Any] = {int: 2.0, str: functools.partial(Model().apply, VARIABLES), float: {bytes: [jnp.ones(3)]}}
 
 

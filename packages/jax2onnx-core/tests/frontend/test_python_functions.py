@@ -125,10 +125,10 @@ def test_a_function_is_rebuilt_around_other_values() -> None:
     fn = _adding(10, 20)
     assert closed_over(fn) == {"number": 10, "other": 20}
     assert used_globals(fn) == {"NUMBER": 3}
-    fresh = rebuilt(fn, {"number": 100}, {"NUMBER": 1000})
+    fresh = rebuilt(fn, {"number": 100}, {"NUMBER": 1000}, {})
     assert (fn(0), fresh(0), fresh(0, times=1)) == (68, 2242, 1121)
     assert closed_over(fresh) == {"number": 100, "other": 20}
-    assert rebuilt(_function(parameter_names), {}, {}).__closure__ is None
+    assert rebuilt(_function(parameter_names), {}, {}, {}).__closure__ is None
 
 
 def test_a_value_that_is_not_there_yet_is_not_closed_over() -> None:

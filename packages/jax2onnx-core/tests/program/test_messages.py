@@ -128,7 +128,7 @@ def test_what_the_message_proposes_for_static_arguments():
 
 
 class TestWideTypes:
-    @pytest.mark.parametrize("spec", [((3,), "int64"), jax.ShapeDtypeStruct((3,), np.int64)])
+    @pytest.mark.parametrize("spec", [((3,), "int64"), ((3,), np.dtype("int64")), jax.ShapeDtypeStruct((3,), np.int64)])
     def test_becoming_narrow_is_said(self, spec):
         with pytest.warns(errors.ExportWarning) as caught:
             to_onnx(double, [(spec)])

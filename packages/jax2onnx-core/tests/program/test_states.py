@@ -200,6 +200,19 @@ class LayerCache:
         return LayerCache(put(self.keys, k[:, None]), put(self.values, v[:, None]), self.length + 1)
 
 
+def test_states_under_keys_that_are_one_text_are_all_kept():
+    def step(cache, x):
+        new = {"a.b": cache["a.b"] + x, "a": {"b": 2 * cache["a"]["b"] + x}}
+        return new, new["a.b"] - new["a"]["b"]
+
+    program = to_onnx(step, [{"a.b": (3,), "a": {"b": (3,)}}, (3,)], states={0: 0})
+    cache = {"a.b": np.full(3, 7, np.float32), "a": {"b": np.ones(3, np.float32)}}
+    session, x = program.session(initial={0: cache}), np.ones(3, np.float32)
+    for _ in range(3):
+        cache, expected = step(cache, x)
+        np.testing.assert_array_equal(session.step(x), expected)
+
+
 def test_caches_of_several_layers():
     def step(x, caches):
         new = []

@@ -6,6 +6,7 @@ import collections
 import copy
 import functools
 import inspect
+import itertools
 import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from jax2onnx_graph.build.names import Names
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._containers import Containers
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
-from jax2onnx_core.frontend.python_functions import closed_over, rebuilt, used_globals
+from jax2onnx_core.frontend.python_functions import closed_over, defaults_of, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, adapter_of, imported_adapters
@@ -94,6 +95,7 @@ class ModelSearch:
         self._makers: dict[int, Maker | None] = {}
         self._depth = 0
         self._absent_names = Names()
+        self._paths: dict[str, object] = {}
         self.names: dict[Hashable, str] = {}
         self.arrays: list[object] = []
         self.classes: set[type] = set()
@@ -131,7 +133,7 @@ class ModelSearch:
 
     def _made(self, value: object, name: str, place: str) -> Maker | None:
         if (adapter := adapter_of(value, self._adapters)) is not None:
-            return self._model(value, _adapted(adapter, value).at(place))
+            return self._model(value, self._placed(_adapted(adapter, value), name, place))
         if isinstance(value, functools.partial):
             return self._partial(value, name)
         if isinstance(value, types.MethodType):
@@ -156,6 +158,20 @@ class ModelSearch:
         if module.partition(".")[0] in self._libraries or module.startswith(_OF_PROGRAMS):
             return False
         return not isinstance(value, type | types.ModuleType) and "__dict__" in dir(value)
+
+    def _placed(self, adapted: Adapted, name: str, place: str) -> Adapted:
+        """The model object at its place; after its name, or a number, where another one has other arrays at the same paths."""
+        numbered = (f"{name or 'model'}_{number}" for number in itertools.count(1))
+        places = itertools.chain([place, name or place], numbered)
+        placed = next(found for found in map(adapted.at, places) if self._are_free(found.weights))
+        self._paths.update(placed.weights)
+        return placed
+
+    def _are_free(self, weights: Mapping[str, object]) -> bool:
+        """Whether no model object that was found before has another array at one of these paths."""
+        return all(
+            array_identity(self._paths.get(path, leaf)) == array_identity(leaf) for path, leaf in weights.items()
+        )
 
     def _model(self, value: object, adapted: Adapted) -> Maker:
         key = id(value)
@@ -255,16 +271,18 @@ class ModelSearch:
         return fresh
 
     def _function(self, fn: types.FunctionType) -> Maker | None:
-        """A function that closes over models, or uses global ones, is rebuilt around fresh copies."""
+        """A function that closes over models, uses global ones, or has some as defaults, is rebuilt around fresh copies."""
         is_of_a_library = fn.__module__ is not None and fn.__module__.partition(".")[0] in self._libraries
         used = {} if is_of_a_library else used_globals(fn)
         closed = {name: self.maker(value, "" if is_of_a_library else name) for name, value in closed_over(fn).items()}
         globals_ = {name: self.maker(value, name) for name, value in used.items() if not isinstance(value, type)}
-        if not any(closed.values()) and not any(globals_.values()):
+        defaults = {} if is_of_a_library else {name: self.maker(value, name) for name, value in defaults_of(fn).items()}
+        found = [{name: make for name, make in m.items() if make} for m in (closed, globals_, defaults)]
+        if not any(found):
             return None
 
         def fresh(copies: Copies) -> types.FunctionType:
-            return rebuilt(fn, *({name: make(copies) for name, make in m.items() if make} for m in (closed, globals_)))
+            return rebuilt(fn, *({name: make(copies) for name, make in makers.items()} for makers in found))
 
         return fresh
 

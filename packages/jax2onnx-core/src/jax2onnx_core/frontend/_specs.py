@@ -54,7 +54,9 @@ def read_spec(spec: PyTree, where: str) -> PyTree:
     if isinstance(spec, tuple) and len(spec) == 2 and _is_shape(spec[0]) and not isinstance(spec[1], _SPECS):
         if not _is_dtype(spec[1]):
             raise InputError(f"{where}: {spec[1]!r} is not a dtype; write for instance ((3, 4), 'int32').")
-        return Spec(spec[0], _as_dtype(spec[1]), where, is_explicit=spec[1] not in (int, float, complex))
+        return Spec(
+            spec[0], _as_dtype(spec[1]), where, is_explicit=all(spec[1] is not kind for kind in (int, float, complex))
+        )
     if isinstance(spec, (np.ndarray, np.generic)):
         return Spec(tuple(spec.shape), spec.dtype, where)
     if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array)):

@@ -6,14 +6,14 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import jax.extend.core
 from jax2onnx_graph.errors import InputError, PluginError
 
 __all__ = [
-    "Dispatching", "bound_parameters", "closed_over", "copied", "dispatching_code", "function_behind", "may_dispatch", "name_of", "parameter_names", "rebuilt", "used_globals",
+    "Dispatching", "bound_parameters", "closed_over", "copied", "defaults_of", "dispatching_code", "function_behind", "may_dispatch", "name_of", "parameter_names", "rebuilt", "used_globals",
 ]  # fmt: skip
 
 
@@ -85,25 +85,48 @@ def closed_over(fn: types.FunctionType) -> dict[str, object]:
 
 
 def used_globals(fn: types.FunctionType) -> dict[str, object]:
-    """The global variables that a function names."""
-    return {name: fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__}
+    """The global variables that a function names, or one that is defined inside of it."""
+    return {name: fn.__globals__[name] for name in _global_names(fn.__code__) if name in fn.__globals__}
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _global_names(const)
+
+
+def defaults_of(fn: types.FunctionType) -> dict[str, object]:
+    """The defaults of a function's parameters, by name."""
+    return {**dict(zip(_with_default(fn), fn.__defaults__ or (), strict=True)), **(fn.__kwdefaults__ or {})}
+
+
+def _with_default(fn: types.FunctionType) -> tuple[str, ...]:
+    """The parameter of each positional default; empty where the code has fewer, as the one that `dispatching_code` makes."""
+    count, wanted = fn.__code__.co_argcount, len(fn.__defaults__ or ())
+    return ("",) * (wanted - count) + fn.__code__.co_varnames[max(count - wanted, 0) : count]
 
 
 def rebuilt(
-    fn: types.FunctionType, closed: Mapping[str, object], global_variables: Mapping[str, object]
-) -> types.FunctionType:
+    fn: types.FunctionType, closed: Mapping[str, object], global_variables: Mapping[str, object], defaults: Mapping[str, object],
+) -> types.FunctionType:  # fmt: skip
     """The function around other values.
 
     Args:
       fn: the function.
       closed: name → value in place of the one that the function closes over.
       global_variables: name → value in place of the global variable.
+      defaults: name → value in place of the default of the parameter.
     """
     cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
     closure = tuple(types.CellType(closed[name]) if name in closed else cell for name, cell in cells)
     namespace = {**fn.__globals__, **global_variables}
-    fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, closure or None)
-    fresh.__kwdefaults__ = fn.__kwdefaults__
+    positional = zip(_with_default(fn), fn.__defaults__ or (), strict=True)
+    given = tuple(defaults.get(name, value) for name, value in positional)
+    fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, given or None, closure or None)
+    fresh.__kwdefaults__ = {
+        name: defaults.get(name, value) for name, value in (fn.__kwdefaults__ or {}).items()
+    } or None
     return fresh
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
@@ -38,7 +39,7 @@ class FunctionTable:
     def __init__(self, state: ModelState) -> None:
         self._state = state
         self._bodies: dict[tuple[str, str, Hashable], _FunctionBody] = {}
-        self._names: dict[tuple[str, str], int] = {}
+        self._names: set[tuple[str, str]] = set()
 
     @property
     def functions(self) -> list[ir.Function]:
@@ -79,13 +80,15 @@ class FunctionTable:
     def roll_back(self, mark: int) -> None:
         """Forget the functions since `mark`, and their uses of constants."""
         for key in list(self._bodies)[mark:]:
-            self._bodies.pop(key).scope.roll_back()
-            self._names[key[:2]] -= 1
+            body = self._bodies.pop(key)
+            body.scope.roll_back()
+            self._names.discard((body.domain, body.name))
 
     def _unique(self, name: str, domain: str) -> str:
-        count = self._names.get((domain, name), 0)
-        self._names[domain, name] = count + 1
-        return f"{name}_{count}" if count else name
+        names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+        free = next(found for found in names if (domain, found) not in self._names)
+        self._names.add((domain, free))
+        return free
 
     def _build(
         self, name: str, domain: str, types: Sequence[ValueType],

@@ -12,7 +12,7 @@ from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.program._state_pairs import Leaf, leaves_like
+from jax2onnx_core.program._state_pairs import Leaf, by_paths, leaves_like
 
 __all__ = ["initial_values", "input_leaves", "output_leaves"]
 
@@ -60,7 +60,7 @@ def initial_values(
     """
     found: dict[str, Array] = {}
     for key, value in given.items():
-        arrays = {path_name(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]}
+        arrays = by_paths((path_name(path), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0])
         found |= {
             leaf.given: read(leaves.index(leaf), arrays[p]) for p, leaf in leaves_like(key, arrays, leaves).items()
         }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, is_static
 from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["Leaf", "leaves_like", "pair_states"]
+__all__ = ["Leaf", "by_paths", "leaves_like", "pair_states"]
 
+T = TypeVar("T")
 _FORMS = "states maps arguments to results, by position ({0: 0}) or by name ({'cache': 'new_cache'})"
 
 
@@ -73,7 +76,7 @@ def pair_states(
 def _leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf]:
     """The leaves that a position, a name, or the first part of several names stands for, by the rest of their paths."""
     if isinstance(key, int) and not isinstance(key, bool):
-        found = {leaf.path: leaf for leaf in leaves if leaf.position == key}
+        found = by_paths((leaf.path, leaf) for leaf in leaves if leaf.position == key)
     elif isinstance(key, str):
         found = {leaf.name[len(key) + 1 :]: leaf for leaf in leaves if f"{leaf.name}.".startswith(f"{key}.")}
         renamed = [leaf for leaf in leaves if leaf.given == key]
@@ -84,6 +87,12 @@ def _leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf
         known = [leaf.given if leaf.position is None else f"{leaf.position}: {leaf.given}" for leaf in leaves]
         raise OptionError(f"states: there is no {what} {key!r}; the {what}s are {', '.join(known)}.")
     return found
+
+
+def by_paths(leaves: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Leaves by their paths, of which equal ones are numbered: the keys `"a.b"`, and `"a"` and `"b"` one in another, are one text."""
+    taken = Names()
+    return {taken.unique(path): leaf for path, leaf in leaves}
 
 
 def leaves_like(key: object, paths: Collection[str], inputs: Sequence[Leaf]) -> dict[str, Leaf]:
