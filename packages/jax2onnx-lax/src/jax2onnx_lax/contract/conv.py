@@ -20,6 +20,7 @@ from jax2onnx_core import Complex, Composites, Context, Dim, Replacement, Rules,
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static
 from jax2onnx_graph.build.builder import DtypeLike
 from jax2onnx_graph.build.final_names import common_name
+from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Form
 
 from jax2onnx_lax.contract._im2col import batch_groups_as_channels, conv_by_patches, conv_by_windows
@@ -78,7 +79,7 @@ class Kernel:
     @classmethod
     def of(cls, ctx: Context, rhs: Value, dtype: Dtype, spec: Sequence[int]) -> Kernel:
         """The kernel `rhs`, whose axes `spec` names in ONNX's order."""
-        made = None if ctx.known(rhs) is not None else ctx.definition(rhs)
+        made = ctx.definition(rhs) if constant_tensor(rhs) is None else None
         is_reverse = (
             made is not None and made.equation is not None and made.equation.primitive is lax.rev_p
             and sorted(made.equation.params["dimensions"]) == sorted(spec[2:])
@@ -285,10 +286,10 @@ def conv_of_large_windows(
     if (len(kernel), len(space)) != (len(window_strides),) * 2:
         ctx.pass_on("the sizes of its windows are not known")
     window, outputs = math.prod(kernel), math.prod(space)
-    if not 1 < outputs <= min(_FEW, window // _LARGE) or ctx.known(rhs) is not None:
+    if not 1 < outputs <= min(_FEW, window // _LARGE) or constant_tensor(rhs) is not None:
         ctx.pass_on("its windows are not large, or it has many outputs")
-    if feature_group_count != 1 or batch_group_count != 1 or any(d != 1 for d in lhs_dilation):
-        ctx.pass_on("only convolutions without groups and dilated operands were measured")
+    if feature_group_count != 1 or batch_group_count != 1 or {*lhs_dilation, *window_strides} != {1}:
+        ctx.pass_on("only convolutions without groups, strides and dilated operands were measured")
     if not all(aval.dtype == np.float32 for aval in (*ctx.avals_in, *ctx.avals_out)):
         ctx.pass_on("only Conv of float32 was measured")
     if ctx.prefers(Form.CONV_OF_LARGE_WINDOWS, Form.PRODUCTS_OF_WINDOWS) is Form.CONV_OF_LARGE_WINDOWS:
