@@ -100,7 +100,7 @@ def test_conversion_equals_jax(source: str, target: str) -> None:
 
 def test_float64_is_rounded_once_to_float16():
     """By way of float32, numbers near the middle between two of float16 would come to lie in it."""
-    middles = np.arange(1.0, 65536.0, 97.0, np.float64) + 1 / 3
+    middles = np.arange(1.0, 65536.0, 97.0) + 1 / 3
     middles = (
         middles.astype(np.float16).astype(np.float64) + np.nextafter(middles.astype(np.float16), np.float16(np.inf))
     ) / 2
