@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -63,7 +64,7 @@ def test_a_matrix_with_several_axes_in_place_of_one_is_reshaped(inputs: AdapterI
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("double", np.float64), ("float", np.float32), ("float16", np.float16)])
-def test_a_scale_is_rounded_once_to_the_type_of_the_model(dtype: str, kind: type) -> None:
+def test_a_scale_is_rounded_once_to_the_type_of_the_model(dtype: str, kind: type[np.floating[Any]]) -> None:
     a, b = (RNG.normal(size=size).astype(kind) for size in ((4, 2), (2, 3)))
     found = AdapterInputs(model_in(dtype), reference_runtime).read({"q_a": a, "q_b": b}, scale=0.1)["q_b"]
     np.testing.assert_array_equal(found, (b.astype(np.float64) * 0.1).astype(kind))
