@@ -143,7 +143,8 @@ class ModelSummary:
 def summarize(model: ir.Model) -> ModelSummary:
     """The summary of a model. Weights in data files are not read."""
     known = {SYMBOLS_KEY, STATES_KEY, ASSUMPTIONS_KEY, BITS_KEY}
-    found = sorted((_weight(name, tensor) for name, tensor in weight_tensors(model)), key=lambda weight: -weight.bytes)
+    found = [_weight(name, tensor) for name, tensor in weight_tensors(model)]
+    found.sort(key=lambda weight: (-weight.bytes, weight.name.startswith("const")))  # those with names first
     return ModelSummary(
         name=model.graph.name or "",
         producer=model.producer_name or "",
