@@ -70,7 +70,7 @@ MODELS: dict[str, tuple[Callable[[jax.Array], jax.Array], Any, dict[str, int], l
         decoder, TOKENS, {"LayerNormalization": 5, "Attention": 2, "Gelu": 2, "MatMul": 12, "Gemm": 1, "Gather": 2},
         ["embed.embeddings", "layer_norm_4.scale"],
     ),
-    "bilstm": (bilstm, TOKENS, {"Gather": 1, "MatMul": 1, "Scan": 0, "Loop": 0}, ["embed.embeddings", "linear.w"]),
+    "bilstm": (bilstm, TOKENS, {"Gather": 1, "MatMul": 1, "If": 1, "LSTM": 1, "Loop": 0}, ["embed.embeddings", "linear.w"]),
 }  # fmt: skip
 
 
