@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 import jax
 import numpy as np
-from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.names import Names, numbered
 
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._containers import Containers
@@ -161,8 +161,7 @@ class ModelSearch:
 
     def _placed(self, adapted: Adapted, name: str, place: str) -> Adapted:
         """The model object at its place; after its name, or a number, where another one has other arrays at the same paths."""
-        numbered = (f"{name or 'model'}_{number}" for number in itertools.count(1))
-        places = itertools.chain([place, name or place], numbered)
+        places = itertools.chain([place, name or place], itertools.islice(numbered(name or "model"), 1, None))
         placed = next(found for found in map(adapted.at, places) if self._are_free(found.weights))
         self._paths.update(placed.weights)
         return placed

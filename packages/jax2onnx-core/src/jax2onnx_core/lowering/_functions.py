@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.build.builder import Value
-from jax2onnx_graph.build.names import Origin
+from jax2onnx_graph.build.names import Origin, numbered
 from jax2onnx_graph.facts.dims import Dims
 
 from jax2onnx_core.lowering._model_state import ModelState
@@ -85,8 +84,7 @@ class FunctionTable:
             self._names.discard((body.domain, body.name))
 
     def _unique(self, name: str, domain: str) -> str:
-        names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
-        free = next(found for found in names if (domain, found) not in self._names)
+        free = next(found for found in numbered(name) if (domain, found) not in self._names)
         self._names.add((domain, free))
         return free
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jax2onnx_graph.build.names import numbered
 from jax2onnx_graph.facts.dims import OPERATIONS, Dims, SpecializedDim, is_static
 
 from jax2onnx_core import _compat_comparisons
@@ -133,7 +133,7 @@ class Symbols:
         """
         taken = {*self.known, *self.zero, *(size.name for size in self.from_data.values()), *OPERATIONS}
         taken |= {found for c in self.constraints for found in self.names([c.left, c.right])}
-        label = next(label for label in _numbered(name) if label not in taken)
+        label = next(label for label in numbered(name) if label not in taken)
         traced = label if least else f"{label}{LESS_ONE}"
         if not least:
             self.zero.add(label)
@@ -323,11 +323,6 @@ def without_traced_symbols(text: str) -> str:
     """
     text = re.sub(rf"(?:^|(?<=[(\[',])|(?<=, ))(\w+){LESS_ONE} - 1(?![\d*])", r"\1", text)
     return re.sub(rf"(\w+){LESS_ONE}", r"(\1 + 1)", text)
-
-
-def _numbered(name: str) -> Iterator[str]:
-    """The name, then the name with numbers."""
-    return itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
 
 
 def _unshifted(name: str) -> str:

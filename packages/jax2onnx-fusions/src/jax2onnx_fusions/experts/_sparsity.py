@@ -16,7 +16,7 @@ from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.patterns import COMPARISONS, is_floating, operation, scalar
 
-__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "joint_sparsity", "reduced_count", "scattered", "sparsity"]
+__all__ = ["KEEP_ZEROS", "Sparsity", "Validity", "joint_sparsity", "reduced_count", "sparsity"]
 
 _DEPTH = 48
 
@@ -231,16 +231,11 @@ def _matmul(line: _Lines) -> Sparsity | None:
 
 
 def _scatter(line: _Lines) -> Sparsity | None:
-    return scattered(line.node.outputs[0], math.prod(line.sizes))
-
-
-def scattered(value: ir.Value, size: int) -> Sparsity | None:
     """The bound for numbers that are scattered to zeros, or for a part of them: there are as many as updates.
 
-    Args:
-      value: the array; updates without a place in it may have gone to rows that were sliced off.
-      size: the number of elements of a line.
+    Updates without a place in the array may have gone to rows that were sliced off.
     """
+    value, size = line.node.outputs[0], math.prod(line.sizes)
     source: ir.Value | None = value
     for _ in range(_DEPTH):
         node = None if source is None else source.producer()

@@ -30,8 +30,7 @@ class _Folding:
 
     Attributes:
       conv: the convolution.
-      views: the values between them, from the result of the convolution to the operand.
-      operand: the operand that is the result of the convolution, or a view of it.
+      views: the values from the result of the convolution to the operand, which is it, or a view of it.
       other: the other operand.
       numbers: its numbers [C], one for each output channel; the input of the model that holds them, if they are not constant.
       bias: the bias [C] that the convolution has so far, zeros where it has none.
@@ -39,7 +38,6 @@ class _Folding:
 
     conv: ir.Node
     views: Sequence[ir.Value]
-    operand: ir.Value
     other: ir.Value | None
     numbers: ir.TensorProtocol | ir.Value
     bias: ir.TensorProtocol
@@ -67,8 +65,8 @@ class FoldBatchNorm(NodePass[_Folding]):
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Folding | Declined | None:
         declined = None
-        for operand, views, conv in _convolutions(node):
-            found = _folding(node, operand, views, conv)
+        for views, conv in _convolutions(node):
+            found = _folding(node, views, conv)
             if isinstance(found, _Folding):
                 return found
             declined = declined or found
@@ -77,11 +75,11 @@ class FoldBatchNorm(NodePass[_Folding]):
     def rewrite(self, node: ir.Node, match: _Folding, editor: GraphEditor) -> None:
         _fold(editor, node.op_type, match)
         editor.set_contents(match.views)
-        editor.replace(node, match.operand)
+        editor.replace(node, match.views[-1])
 
 
-def _convolutions(node: ir.Node) -> Iterator[tuple[ir.Value, list[ir.Value], ir.Node]]:
-    """(operand, values, convolution) for each operand of the binary `node` that is the result of one, or a view of it.
+def _convolutions(node: ir.Node) -> Iterator[tuple[list[ir.Value], ir.Node]]:
+    """(values, convolution) for each operand of the binary `node` that is the result of one, or a view of it.
 
     The values are those from the result to the operand.
     """
@@ -90,8 +88,8 @@ def _convolutions(node: ir.Node) -> Iterator[tuple[ir.Value, list[ir.Value], ir.
         while (view := operation(values[0], *_VIEWS)) is not None:
             values.insert(0, view.inputs[0])
         conv = operation(values[0], "Conv", "ConvTranspose")
-        if conv is not None and operand is not None:
-            yield operand, [value for value in values if value is not None], conv
+        if conv is not None:
+            yield [value for value in values if value is not None], conv
 
 
 def _channels_in(views: Sequence[ir.Value]) -> int | None:
@@ -104,9 +102,9 @@ def _channels_in(views: Sequence[ir.Value]) -> int | None:
     return rows.axis if rows is not None and rows.is_whole else None
 
 
-def _folding(node: ir.Node, operand: ir.Value, views: Sequence[ir.Value], conv: ir.Node) -> _Folding | Declined | None:
-    """The folding of `node` into `conv`, the convolution that makes its `operand`; None where its constant is not per channel."""
-    axis = _channels_in(views)
+def _folding(node: ir.Node, views: Sequence[ir.Value], conv: ir.Node) -> _Folding | Declined | None:
+    """The folding of `node` into `conv`, of which `views` lead to an operand; None where its constant is not per channel."""
+    operand, axis = views[-1], _channels_in(views)
     channels, other = (dims_of(conv.outputs[0]) or (None, None))[1], other_operand(node, operand)
     if not isinstance(channels, int) or axis is None or other is None:
         return None
@@ -121,7 +119,7 @@ def _folding(node: ir.Node, operand: ir.Value, views: Sequence[ir.Value], conv: 
     if bias is None:
         return Declined("the bias of the convolution is not constant", node)
     if numbers is None:
-        return None if vector is None else _Folding(conv, views, operand, other, vector, bias)
+        return None if vector is None else _Folding(conv, views, other, vector, bias)
     weights = constant_tensor(conv.inputs[1])
     if node.op_type == "Mul" and weights is None:
         return Declined("the weights of the convolution are not constant", node)
@@ -129,7 +127,7 @@ def _folding(node: ir.Node, operand: ir.Value, views: Sequence[ir.Value], conv: 
         return Declined("the transposed convolution is grouped", node)
     if reason := _overflow(node.op_type, numbers, weights):
         return Declined(reason, node)
-    return _Folding(conv, views, operand, other, numbers, bias)
+    return _Folding(conv, views, other, numbers, bias)
 
 
 def _overflow(op_type: str, numbers: ir.TensorProtocol, weights: ir.TensorProtocol | None) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import re
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Names", "Origin", "new_names", "printable", "renamed", "title", "user_line"]
+__all__ = ["Names", "Origin", "new_names", "numbered", "printable", "renamed", "title", "user_line"]
 
 
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -106,6 +107,11 @@ class Names:
                 self._counts[base] = count
                 self._counts[candidate] = 0
                 return candidate
+
+
+def numbered(name: str) -> Iterator[str]:
+    """The name, then the name with numbers: `base`, `base_1`, `base_2`, …"""
+    return itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
 
 
 def user_line(frames: Iterable[tuple[str, int, str]]) -> str | None:
