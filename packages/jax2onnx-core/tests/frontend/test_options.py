@@ -104,6 +104,20 @@ def test_random_bits_are_those_of_the_option_that_held_where_they_were_drawn():
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_random_bits_of_a_known_key_are_those_of_the_option_that_held_where_they_were_drawn(first):
+    def drawn(option):
+        with jax.threefry_partitionable(option):
+            return jax.random.bits(jax.random.key(3), (7,))
+
+    def fn(x):
+        return x + drawn(first), x + drawn(not first)
+
+    x = np.zeros(7, np.uint32)
+    for got, want in zip(to_onnx(fn, [x])(x), jax.jit(fn)(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_a_specialization_draws_the_random_bits_of_its_program():
     with jax.threefry_partitionable(False):
         program = to_onnx(lambda x: x + jax.random.uniform(jax.random.key(0), x.shape), [("N", 5)])

@@ -61,7 +61,7 @@ def evaluate_equation(
         if results is not None or sum(array.nbytes for array in arrays) > _SCALARS:
             return _by_jax(eqn, operation, arrays) if results is None else results
         # Each layer has them again.
-        asked = eqn.primitive, eqn.params, operation.avals_in, arrays
+        asked = eqn.primitive, eqn.params, eqn.ctx.threefry_partitionable, operation.avals_in, arrays
         return state.findings.once(lambda: _by_jax(eqn, operation, arrays), "constants", asked)
 
     if any(isinstance(tensor, AbsentTensor) for tensor in tensors):
@@ -109,7 +109,7 @@ def _by_numpy(evaluator: Evaluator, arrays: Sequence[Array], operation: Operatio
 def _by_jax(eqn: Equation, operation: Operation, arrays: Sequence[Array]) -> list[Array] | None:
     if not _is_first_order(eqn):
         return None
-    with jax.ensure_compile_time_eval():
+    with _compat.options_of(eqn), jax.ensure_compile_time_eval():
         # `jnp.asarray` would compile a program for each shape.
         operands = [jax.device_put(from_physical(x, aval)) for x, aval in zip(arrays, operation.avals_in, strict=True)]
         results = _compat.bind_primitive(eqn.primitive, eqn.params, *operands)
