@@ -15,6 +15,7 @@ from jax2onnx_core.frontend.python_functions import (
     closed_over,
     copied,
     dispatching_code,
+    fill,
     function_behind,
     may_dispatch,
     name_of,
@@ -125,10 +126,13 @@ def test_a_function_is_rebuilt_around_other_values() -> None:
     fn = _adding(10, 20)
     assert closed_over(fn) == {"number": 10, "other": 20}
     assert used_globals(fn) == {"NUMBER": 3}
-    fresh = rebuilt(fn, {"number": 100}, {"NUMBER": 1000}, {})
+    fn.__dict__["unit"] = "m"
+    fresh = rebuilt(fn, {"number"})
+    fill(fresh, {"number": 100}, {"NUMBER": 1000}, {"times": 2})
     assert (fn(0), fresh(0), fresh(0, times=1)) == (68, 2242, 1121)
     assert closed_over(fresh) == {"number": 100, "other": 20}
-    assert rebuilt(_function(parameter_names), {}, {}, {}).__closure__ is None
+    assert (fresh.__qualname__, vars(fresh)) == (fn.__qualname__, {"unit": "m"})
+    assert rebuilt(_function(parameter_names), {}).__closure__ is None
 
 
 def test_a_value_that_is_not_there_yet_is_not_closed_over() -> None:

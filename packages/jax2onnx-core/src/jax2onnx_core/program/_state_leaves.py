@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_core.frontend._pytrees import path_name
+from jax2onnx_core.frontend._pytrees import by_paths, path_name
 from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.program._state_pairs import Leaf, by_paths, leaves_like
+from jax2onnx_core.program._state_pairs import Leaf, leaves_like
 
 __all__ = ["initial_values", "input_leaves", "output_leaves"]
 

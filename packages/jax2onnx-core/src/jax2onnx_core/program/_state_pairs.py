@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, is_static
 from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["Leaf", "by_paths", "leaves_like", "pair_states"]
+from jax2onnx_core.frontend._pytrees import by_paths
 
-T = TypeVar("T")
+__all__ = ["Leaf", "leaves_like", "pair_states"]
+
 _FORMS = "states maps arguments to results, by position ({0: 0}) or by name ({'cache': 'new_cache'})"
 
 
@@ -87,12 +86,6 @@ def _leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf
         known = [leaf.given if leaf.position is None else f"{leaf.position}: {leaf.given}" for leaf in leaves]
         raise OptionError(f"states: there is no {what} {key!r}; the {what}s are {', '.join(known)}.")
     return found
-
-
-def by_paths(leaves: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Leaves by their paths, of which equal ones are numbered: the keys `"a.b"`, and `"a"` and `"b"` one in another, are one text."""
-    taken = Names()
-    return {taken.unique(path): leaf for path, leaf in leaves}
 
 
 def leaves_like(key: object, paths: Collection[str], inputs: Sequence[Leaf]) -> dict[str, Leaf]:
