@@ -10,7 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax2onnx_core import Adapted, AdaptedStates, hookimpl, to_onnx
 from jax2onnx_core.frontend._adapters import adapt_callable
@@ -295,6 +297,32 @@ def test_states_of_models_with_equal_paths_are_apart():
     result, new = stateful.fresh({}, dict(stateful.states))(jnp.zeros(()))
     assert float(result) == 12
     assert {path: float(array) for path, array in new.items()} == {"count": 1, "second.count": 11}
+
+
+class Counters:
+    @hookimpl
+    def jax2onnx_register(self, registry):
+        registry.adapter(f"{__name__}:Counter", adapt_counter)
+
+
+@pytest.mark.parametrize(
+    "result", [lambda y: {"new_state": y}, lambda y: {"new_state": {"count": y}}, lambda y: {"new_state.count": y}]
+)
+def test_results_that_are_called_as_new_states_are_none(result):
+    counter = Counter(jnp.zeros(()))
+    session = to_onnx(lambda x: result(counter(x)), [()], states="count", plugins=[Counters()]).session()
+    steps = [session.step(np.float32(5)) for _ in range(2)]
+    assert [jax.tree.leaves(step) for step in steps] == [[6], [7]]
+    assert jax.tree.structure(steps[0]) == jax.tree.structure(result(0))
+
+
+def test_states_at_places_of_odd_names_are_kept():
+    held = {"a\nb": Counter(jnp.zeros(())), "a\\nb": Counter(jnp.full((), 10.0))}
+    program = to_onnx(
+        lambda x: x + 100 * held["a\nb"](x) + held["a\\nb"](x), [()], states="count", plugins=[Counters()]
+    )
+    session = program.session()
+    assert [float(session.step(np.float32(0))) for _ in range(2)] == [111, 212]
 
 
 GLOBAL = Counter(jnp.zeros(()))

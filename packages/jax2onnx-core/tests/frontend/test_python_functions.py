@@ -41,6 +41,9 @@ class Layer:
 def _several(first: int, *rest: int, scale: int = 1) -> None: ...
 
 
+def _without_name(x: int, /, **kwargs: int) -> None: ...
+
+
 def _two(x: int, y: int = 2, *, scale: int = 1) -> None: ...
 
 
@@ -51,6 +54,8 @@ def _two(x: int, y: int = 2, *, scale: int = 1) -> None: ...
         (_two, 1, {}, ["x"]),
         (_two, 2, {"scale": 1}, ["x", "y"]),
         (_two, 1, {"y": 1}, ["x"]),
+        (_without_name, 1, {"x": 1}, ["x"]),
+        (_without_name, 1, {"kwargs": 1}, ["x"]),
         (_two, 0, {"x": 1, "y": 2}, []),
         (_several, 3, {}, ["first", "rest_0", "rest_1"]),
         (_several, 2, {"scale": 2}, ["first", "rest_0"]),

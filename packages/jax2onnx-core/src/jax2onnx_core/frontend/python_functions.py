@@ -55,7 +55,9 @@ def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str,
         if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
             is_only_one = len(value) == count == 1 and "x" not in kwargs
             names += ["x"] if is_only_one else [f"{parameter}_{i}" for i in range(len(value))]
-        elif parameter not in kwargs and len(names) < count:
+        elif isinstance(
+            value, int
+        ):  # its number; keywords have none, though one may have the name of a parameter without
             names.append(parameter)
     return names
 

@@ -22,7 +22,7 @@ def input_leaves(inputs: Inputs) -> list[Leaf]:
     numbered = jax.tree_util.tree_unflatten(inputs.tree, range(len(inputs.names)))
     names, leaves = list(inputs.final_names.items()), []
     for (which, key, *rest), i in jax.tree_util.tree_flatten_with_path(numbered)[0]:
-        position = key.idx if which.idx == 0 else None
+        position = key.idx if which.idx == 0 else key.key
         dtype, dims = physical_type(inputs.avals[i])
         leaves.append(Leaf(names[i][0], names[i][1], position, path_name(rest), dtype, dims, inputs.symbols.label))
     return leaves

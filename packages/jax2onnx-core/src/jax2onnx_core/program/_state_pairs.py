@@ -24,7 +24,7 @@ class Leaf:
     Attributes:
       name: the name that it has after the function's parameters or the keys of the result.
       given: its name in the model, which may be another that the user gave.
-      position: the index of the positional argument, or of the element of the result.
+      position: the index of the positional argument, or the name of that by keyword; the index of the element of the result.
       path: the keys from there to the array, with dots between them.
       dtype: its element type.
       dims: its dimensions.
@@ -33,7 +33,7 @@ class Leaf:
 
     name: str
     given: str
-    position: int | None
+    position: int | str
     path: str
     dtype: Dtype
     dims: Dims
@@ -77,13 +77,14 @@ def _leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf
     if isinstance(key, int) and not isinstance(key, bool):
         found = by_paths((leaf.path, leaf) for leaf in leaves if leaf.position == key)
     elif isinstance(key, str):
-        found = {leaf.name[len(key) + 1 :]: leaf for leaf in leaves if f"{leaf.name}.".startswith(f"{key}.")}
+        found = by_paths((leaf.path, leaf) for leaf in leaves if leaf.position == key)
+        found = found or {leaf.name[len(key) + 1 :]: leaf for leaf in leaves if f"{leaf.name}.".startswith(f"{key}.")}
         renamed = [leaf for leaf in leaves if leaf.given == key]
         found = found or dict(zip([""], renamed, strict=False))
     else:
         raise OptionError(f"{_FORMS}; {key!r} is neither a position nor a name.")
     if not found:
-        known = [leaf.given if leaf.position is None else f"{leaf.position}: {leaf.given}" for leaf in leaves]
+        known = [leaf.given if isinstance(leaf.position, str) else f"{leaf.position}: {leaf.given}" for leaf in leaves]
         raise OptionError(f"states: there is no {what} {key!r}; the {what}s are {', '.join(known)}.")
     return found
 
