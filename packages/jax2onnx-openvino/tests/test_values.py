@@ -75,10 +75,16 @@ def test_large_integers_are_chosen_after_a_comparison():
     np.testing.assert_array_equal(got, np.where(condition, X, Y))
 
 
-def test_large_integers_are_multiplied_exactly():
-    x = X[:60].reshape(6, 10)
-    got = run("g (int32[6, 10] x, int32[10, 6] y) => (int32[6, 6] z) { z = MatMul(x, y) }", x=x, y=x.T.copy())
-    np.testing.assert_array_equal(got, x @ x.T)
+@pytest.mark.parametrize(("left", "right"), [((6, 10), (10, 6)), ((10,), (10, 6)), ((6, 10), (10,)), ((60,), (60,))])
+def test_large_integers_are_multiplied_exactly(left, right):
+    x, y = X[:60], Y[1:61]
+    x, y = x[: math.prod(left)].reshape(left), y[: math.prod(right)].reshape(right)
+    got = run(
+        f"g (int32{list(left)} x, int32{list(right)} y) => (int32{list((x @ y).shape)} z) {{ z = MatMul(x, y) }}",
+        x=x,
+        y=y,
+    )
+    np.testing.assert_array_equal(got, x @ y)
 
 
 @pytest.mark.parametrize(
