@@ -41,6 +41,10 @@ DECODERS: dict[str, tuple[str, str, str, int | None]] = {
         "int64[B,T] tokens, int64[B,T] positions, float[B,40] cache", "float[B,40] next",
         f"{NUMBERS} next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN}", None,
     ),
+    "is written at the places of each row under a mask for all": (
+        "int64[B,T] tokens, int64[B,T] positions, bool[T,40] mask, float[B,40] cache", "float[B,40] next",
+        f"{NUMBERS} next = ScatterElements<axis = 1>(cache, positions, new) visible = Identity(mask) {SEEN}", None,
+    ),
     "is written where a counter says": (
         "int64[B,T] tokens, float[B,40] cache, int64 counter", "float[B,40] next, int64 count",
         (f"{COUNTED} row = Unsqueeze(at, front) same = Mul(tokens, none) positions = Add(row, same) {NUMBERS} "
