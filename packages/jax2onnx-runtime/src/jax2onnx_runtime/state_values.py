@@ -206,7 +206,7 @@ def first_value(
 ) -> Array:
     """The first value of a state: the given one, that which the model was exported with, or zeros."""
     if state.name in initial:
-        return np.asarray(initial[state.name])
+        return np.array(initial[state.name])
     if state.name not in held:
         return _zeros(state, sizes, space)
     value = held[state.name]
