@@ -170,6 +170,22 @@ def test_of_equal_elements_the_first_comes_first(count, largest, name, dtype):
     np.testing.assert_array_equal(got, np.argsort(-x if largest else x, axis=0, kind="stable")[:count])
 
 
+@pytest.mark.parametrize("length", [1, 46340, 46341, 100_000])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_of_equal_elements_of_long_axes_the_first_comes_first(length, is_known, largest):
+    x = np.random.default_rng(0).integers(0, length // 50 + 2, length).astype(np.int32)
+    body = f"m = Identity(x) k = Shape(x) v, i = TopK <largest = {largest}> (m, k) y = Cast <to = 6> (i)"
+    got = run(f"g (int32[{length if is_known else 'N'}] x) => (int32[M] y) {{ {body} }}", x=x)
+    np.testing.assert_array_equal(got, np.argsort(-x if largest else x, kind="stable"))
+
+
+def test_long_axes_beyond_that_are_sorted():
+    x = np.random.default_rng(0).permutation(1_664_511).astype(np.int32)
+    body = "m = Identity(x) k = Shape(x) v, i = TopK <largest = 0> (m, k) y = Cast <to = 6> (i)"
+    np.testing.assert_array_equal(run(f"g (int32[N] x) => (int32[M] y) {{ {body} }}", x=x), np.argsort(x))
+
+
 def test_small_results_of_erf_are_accurate():
     x = np.concatenate([np.geomspace(1e-20, 3, 200), -np.geomspace(1e-20, 3, 200), [0, np.inf]]).astype(np.float32)
     got = run("g (float[N] x) => (float[N] y) { y = Erf(x) }", x=x)
