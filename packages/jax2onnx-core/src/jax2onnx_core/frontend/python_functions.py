@@ -116,7 +116,7 @@ def rebuilt(fn: types.FunctionType, closed: Collection[str]) -> types.FunctionTy
     fresh = types.FunctionType(fn.__code__, {**fn.__globals__}, fn.__name__, fn.__defaults__, closure or None)
     fresh.__kwdefaults__ = fn.__kwdefaults__
     fresh.__qualname__ = fn.__qualname__
-    vars(fresh).update(vars(fn))
+    fresh.__dict__ = {**vars(fn)}
     return fresh
 
 
