@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import threading
 
 import jax
@@ -177,9 +178,11 @@ def test_a_vmapped_block_is_a_function_whose_weights_are_not_copied(transform):
     _agrees(program, batched, x)
 
 
-def test_a_custom_operator_needs_a_domain():
-    with pytest.raises(ValueError, match="domain must not be empty"):
-        custom_op("Mine", domain="")
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+@pytest.mark.parametrize("make", [functools.partial(custom_op, "Relu"), functools.partial(onnx_function, name="Relu")])
+def test_the_domain_of_the_standard_operators_is_refused(make, domain):
+    with pytest.raises(ValueError, match=f"domain must not be '{domain}', which is that of the standard operators"):
+        make(domain=domain)
 
 
 def test_a_custom_operator_without_an_export_is_its_reference():

@@ -7,7 +7,7 @@ from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_ray import calls, results
 from jax2onnx_ray.predictor import Checker, Predictor
-from jax2onnx_ray.rows import BatchedProgram, RowFailure, as_columns, rows_of
+from jax2onnx_ray.rows import BatchedProgram, RowFailure, array_of, as_columns, rows_of
 
 
 def program():
@@ -130,3 +130,29 @@ def test_columns_have_one_length():
     with pytest.raises(RuntimeInputError, match=r"different lengths: \[1, 2\]"):
         rows_of({"a": [1], "b": [1, 2]})
     assert rows_of({}) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        ([1, 2], "int32", [1, 2]),
+        ([1, 2.5], "float16", [1, 2.5]),
+        ([True, False], "bool", [True, False]),
+        ([], "int32", []),
+        ([[]], "bool", [[]]),
+        ([255], "uint8", [255]),
+    ],
+)
+def test_lists_of_numbers_are_arrays_of_the_dtype(value, dtype, expected):
+    array = array_of("x", value, np.dtype(dtype))
+    assert (array.dtype, array.tolist()) == (dtype, expected)
+    assert array_of("x", value, None).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [([1, 2.5], "int32"), ([2.0], "uint8"), ([True], "int32"), ([True], "float32"), ([0.5], "bool"), ([1], "bool"), ([256], "uint8"), ([-1], "uint8")],
+)  # fmt: skip
+def test_numbers_that_an_input_does_not_hold_are_refused(value, dtype):
+    with pytest.raises(RuntimeInputError, match=f"The input 'x' is of {dtype}"):
+        array_of("x", value, np.dtype(dtype))

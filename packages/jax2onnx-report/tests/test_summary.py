@@ -267,3 +267,17 @@ def test_models_of_other_producers_are_read(tmp_path: Path) -> None:
     assert found.inputs[0].type == "float32[?, 2]"
     assert [(value.name, value.dtype) for value in found.outputs] == [("p", "")]
     assert found.weights[0].type == "float16[2, 2]"
+
+
+def test_the_tensor_of_an_attribute_is_compared_by_its_numbers():
+    text = f"{HEAD} g (int64[1] n) => (float[A] y) {{ y = ConstantOfShape <value = float[1] {{1}}> (n) }}"
+    found = diff_models(ir.from_onnx_text(text), ir.from_onnx_text(text.replace("{1}", "{2}")))
+    assert str(found) == (
+        "~ node y  ConstantOfShape(n) {value=float32[1] [1.0]} → ConstantOfShape(n) {value=float32[1] [2.0]}"
+    )
+
+
+def test_functions_of_one_name_in_two_domains_are_two():
+    head, other = HEAD.replace('"acme": 1', '"acme": 1, "other": 1'), FUNCTION.replace("acme", "other")
+    model = ir.from_onnx_text(f"{head} {MODEL} {FUNCTION} {other}")
+    assert summarize(model).functions == {"twice": 1, "other.twice": 1}

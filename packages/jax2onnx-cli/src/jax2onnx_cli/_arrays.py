@@ -30,7 +30,7 @@ def read_arrays(texts: Sequence[str], inputs: Mapping[str, ir.DataType | None]) 
     arrays: dict[str, Array] = {}
     for name, text in named:
         content = text if name is None else text.removeprefix(f"{name}=")
-        number = None if name is None else _number(content, inputs[name])
+        number = None if name is None else _number(text, content, inputs[name])
         loaded = _load(content, inputs) if number is None else number
         if isinstance(loaded, dict):
             found = loaded
@@ -49,15 +49,20 @@ def _name(text: str, inputs: Mapping[str, ir.DataType | None]) -> str | None:
     return next((name for name in inputs if text.startswith(f"{name}=")), None)
 
 
-def _number(text: str, dtype: ir.DataType | None) -> Array | None:
-    import numpy as np
+def _number(text: str, content: str, dtype: ir.DataType | None) -> Array | None:
+    """The number that the content of a text is, of the dtype of the input; None where it is none."""
+    from jax2onnx_graph.arrays import number_array
 
     try:
-        number = json.loads(text)
+        number = json.loads(content)
     except ValueError:
         return None
-    is_number = isinstance(number, (bool, int, float)) and dtype is not None
-    return np.asarray(number).astype(dtype.numpy()) if is_number and dtype is not None else None
+    if dtype is None or not isinstance(number, (bool, int, float)):
+        return None
+    try:
+        return number_array(number, dtype.numpy())
+    except ValueError as error:
+        raise BadInput(f"--input {text}: {error}") from error
 
 
 def _typed(array: Array, dtype: ir.DataType | None) -> Array:

@@ -209,6 +209,13 @@ def test_a_runtime_that_is_not_installed(jax2onnx, exported, monkeypatch):
         (("-i", "flat.npy", "--random"), "Input 'table' has shape (3,), but the program was exported for (N, 3)"),
         (("-i", "four.npy", "--random"), "Input 'table' has size 4 on axis 1, but it should be 3"),
         (("-i", "index=[1, 2]", "--random"), "there is no such file"),
+        (("-i", "index=1.5", "--random"), "--input index=1.5: 1.5 is a float, which int32 does not hold"),
+        (("-i", "index=true", "--random"), "--input index=true: True is a bool, which int32 does not hold"),
+        (
+            ("-i", "index=2147483648", "--random"),
+            "2147483648 does not fit int32, which holds -2147483648 to 2147483647",
+        ),
+        (("-i", "table=1e39", "--random"), "--input table=1e39: 1e+39 does not fit float32: it would become infinite"),
         (("-i", "good.npy", "-i", "good.npy", "-i", "good.npy"), "for each of the 2 inputs already"),
         (("-i", "names.npz", "--random"), "There is no input 'tabel'; the inputs are table, index"),
         (("--random", "--sizes", "M=3"), "there is no symbol 'M'; the symbols are K, N"),

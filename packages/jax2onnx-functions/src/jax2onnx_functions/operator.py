@@ -10,6 +10,8 @@ import jax
 from jax2onnx_core import Call, Context, Rules, Value, bind_composite, exporting
 from jax2onnx_graph.build.attributes import Attribute
 
+from jax2onnx_functions._domains import check_domain
+
 __all__ = ["custom_op", "rules"]
 
 rules = Rules()
@@ -35,14 +37,13 @@ def custom_op(
       attributes: attributes that each call has, besides its keyword arguments.
 
     Raises:
-      ValueError: the domain is empty, which is the domain of the standard operators.
+      ValueError: the domain is that of the standard operators, which come from rules.
 
     >>> @custom_op("QuickGelu", domain="com.microsoft", attributes={"alpha": 1.702})
     ... def quick_gelu(x):
     ...     return x * jax.nn.sigmoid(1.702 * x)
     """
-    if not domain:
-        raise ValueError(f"custom_op({op_type!r}): the domain must not be empty; standard operators come from rules.")
+    check_domain(f"custom_op({op_type!r})", domain)
     fixed = dict(attributes or {})
 
     def decorate(reference: Callable[P, R]) -> Callable[P, R]:

@@ -33,3 +33,15 @@ def test_derived_weights_get_the_names_of_weights_and_unnamed_values_those_of_no
     finish_names(model, ["w"])
     assert set(model.graph.initializers) == {"w", "other"}
     assert [node.outputs[0].name for node in model.graph] == ["block/Add", "y"]
+
+
+def test_no_weight_gets_the_name_of_an_input_of_a_body():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 23]>
+    g (float[2] x, int64 n, bool more) => (float[2] y) <float[2] w_1 = {1, 2}> {
+      y = Loop(n, more, x) <body = b (int64 i, bool c, float[2] w) => (bool d, float[2] z) {
+        d = Identity(c)
+        z = Add(w, w_1)
+      }>
+    }""")
+    finish_names(model, ["w"])
+    assert [*model.graph.initializers] == ["w_2"]

@@ -153,6 +153,14 @@ def test_a_function_that_makes_another_shape_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("shape", [(65, 64), (63, 64), (64, 65), (64, 64, 1), (4096,), (64,), (), (0, 64)])
+def test_a_function_that_makes_another_shape_of_a_large_weight_is_refused(shape, tmp_path: Path) -> None:
+    message = rf"kernel is float32\[{', '.join(map(str, shape))}\]"
+    with pytest.raises(WeightsError, match=message):
+        saved({**ARRAYS, "kernel": lambda: np.ones(shape, np.float32)}, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_source_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     saved(ARRAYS, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}

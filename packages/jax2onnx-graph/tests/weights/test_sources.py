@@ -44,6 +44,12 @@ def test_names_of_nested_containers_are_joined() -> None:
     assert sorted(opened) == ["layers.0.w", "layers.1.w", "scale"]
 
 
+def test_names_that_meet_are_refused() -> None:
+    with pytest.raises(WeightsError, match=r"Two weights are called a\.b"):
+        open_weights({"a.b": np.ones(2), "a": {"b": np.ones(2)}})
+    assert sorted(open_weights({"a.b": np.ones(2), "a": {"b": None, "c": np.ones(2)}})) == ["a.b", "a.c"]
+
+
 def test_a_function_is_called_when_its_weight_is_read() -> None:
     opened = open_weights({"a": lambda: np.ones(3)})
     assert opened.type_of("a") is None

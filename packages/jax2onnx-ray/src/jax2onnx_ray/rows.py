@@ -8,12 +8,12 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
-__all__ = ["BatchedProgram", "Row", "RowFailure", "as_columns", "rows_of", "stacked"]
+__all__ = ["BatchedProgram", "Row", "RowFailure", "array_of", "as_columns", "rows_of", "stacked"]
 
 #: The arrays of a row by the names of inputs or outputs, without the axis of the batch.
 Row = Mapping[str, Array]
@@ -122,6 +122,24 @@ class BatchedProgram:
                 shown = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in row.items())
                 raise RuntimeInputError(f"The program failed on the row {key} ({shown}): {outcome.error}")
         return [outcome for outcome in outcomes if not isinstance(outcome, RowFailure)]
+
+
+def array_of(name: str, value: object, dtype: Dtype | None) -> Array:
+    """The array of nested lists of numbers for an input of this dtype.
+
+    Raises:
+      RuntimeInputError: they are fractions or truth values where the input has whole numbers, numbers where it has truth values, or too large.
+    """
+    array = np.asarray(value)
+    if dtype is None or not array.size:
+        return array if dtype is None else array.astype(dtype)
+    is_whole = array.dtype.kind in "iu" or "int" not in dtype.name
+    if not is_whole or (array.dtype.kind == "b") != (dtype == np.bool_):
+        raise RuntimeInputError(f"The input {name!r} is of {dtype}, which does not hold {value!r:.80}.")
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError as error:
+        raise RuntimeInputError(f"The input {name!r} is of {dtype}: {error}.") from error
 
 
 def rows_of(columns: Mapping[str, Sequence[object] | Array]) -> list[dict[str, Array]]:

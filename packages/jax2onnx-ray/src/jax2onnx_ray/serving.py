@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-import numpy as np
 import ray
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_runtime.program import Program
 from ray import serve
 
-from jax2onnx_ray.rows import BatchedProgram, Row, RowFailure
+from jax2onnx_ray.rows import BatchedProgram, Row, RowFailure, array_of
 
 __all__ = ["Request", "Server", "application"]
 
@@ -61,7 +60,7 @@ class Server:
     async def __call__(self, request: Request) -> dict[str, list[object]]:
         """Answer a request of HTTP: a JSON object of nested lists by the names of inputs → one by those of outputs."""
         given = await request.json()
-        row = {name: np.asarray(value, self._types.get(name)) for name, value in given.items()}
+        row = {name: array_of(name, value, self._types.get(name)) for name, value in given.items()}
         return {name: array.tolist() for name, array in (await self.predict(row)).items()}
 
 

@@ -160,17 +160,19 @@ def _output_name(node: ir.Node) -> str:
 
 def _node_text(node: ir.Node) -> str:
     operands = ", ".join("" if value is None else value.name or "" for value in node.inputs)
-    attributes = ", ".join(f"{name}={_attribute(a)}" for name, a in sorted(node.attributes.items()))
+    is_weight = node.op_type == "Constant"  # which is compared as such
+    attributes = ", ".join(f"{name}={_attribute(a, is_weight)}" for name, a in sorted(node.attributes.items()))
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     return f"{operator}({operands})" + (f" {{{attributes}}}" if attributes else "")
 
 
-def _attribute(attribute: ir.Attr) -> str:
+def _attribute(attribute: ir.Attr, is_weight: bool) -> str:
     if attribute.is_ref():
         return f"@{attribute.ref_attr_name}"
     match attribute.type:
         case ir.AttributeType.GRAPH | ir.AttributeType.GRAPHS:
             return "graph"  # its nodes are compared themselves
         case ir.AttributeType.TENSOR:
-            return tensor_type_text(attribute.as_tensor())
+            tensor = attribute.as_tensor()
+            return tensor_type_text(tensor) + ("" if is_weight else f" {tensor.numpy().tolist()}")
     return str(attribute.value)

@@ -159,10 +159,19 @@ def summarize(model: ir.Model) -> ModelSummary:
         states=tuple(read_states(model)),
         assumptions=tuple(read_assumptions(model)),
         operators=dict(operators(model).most_common()),
-        functions={f.name: sum(len(g) for g in (f.graph, *f.graph.subgraphs())) for f in model.functions.values()},
+        functions=_functions(model),
         weights=tuple(found),
         metadata={key: text for key, text in model.metadata_props.items() if key not in known},
     )
+
+
+def _functions(model: ir.Model) -> dict[str, int]:
+    """Number of nodes of each function by its name, with its domain where another one has that name."""
+    found: dict[str, int] = {}
+    for function in model.functions.values():
+        name = function.name if function.name not in found else f"{function.domain}.{function.name}"
+        found[name] = sum(len(graph) for graph in (function.graph, *function.graph.subgraphs()))
+    return found
 
 
 def operators(model: ir.Model) -> collections.Counter[str]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.names import Names
-from jax2onnx_graph.traversal import walk
+from jax2onnx_graph.traversal import all_values, walk
 
 __all__ = ["common_name", "finish_names"]
 
@@ -40,7 +40,7 @@ def finish_names(model: ir.Model, weights: Collection[str]) -> None:
     initializers = model.graph.initializers
     nodes = [*walk(model.graph), *(node for function in model.functions.values() for node in walk(function))]
     values = [value for node in nodes for value in node.outputs]
-    taken = Names(value.name for value in [*model.graph.inputs, *initializers.values(), *values] if value.name)
+    taken = Names(value.name for value in all_values(model) if value.name)
     for value in list(initializers.values()):
         source = _source(value.name or "", weights)
         if source is not None and value.name != source:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.build.names import numbered
 from jax2onnx_graph.errors import ConversionError, PassError
 from jax2onnx_graph.passes.schedule import ContributedPass, ScheduledPass, make_pass, schedule
 from jax2onnx_graph.passes.structural.absorb_transposes import AbsorbTransposes
@@ -226,5 +227,5 @@ def _make_names_unique(graph: ir.Graph | ir.Function) -> None:
             if value in kept or value.name == "":
                 continue
             if value.name in taken:
-                value.name = next(n for i in itertools.count(1) if (n := f"{value.name}_{i}") not in taken)
+                value.name = next(name for name in numbered(value.name or "value") if name not in taken)
             taken.add(value.name)

@@ -73,7 +73,11 @@ class GivenArrays(WeightSource):
     """Arrays, or functions that make them, by their names; names of nested containers are joined by dots."""
 
     def __init__(self, given: Mapping[str, object]) -> None:
-        self._given = dict(_flat(given, ()))
+        self._given: dict[str, ArrayLike | Callable[[], object]] = {}
+        for name, array in _flat(given, ()):
+            if name in self._given:
+                raise WeightsError(f"Two weights are called {name}; name them apart.")
+            self._given[name] = array
 
     def type_of(self, name: str) -> WeightType | None:
         given = self._given[name]

@@ -72,6 +72,9 @@ class GivenWeights(Weights):
         return {name: self.array(name) for name in self._types}
 
     def blocks(self, name: str) -> Iterator[Array]:
+        if self._source.type_of(self._names[name]) is None:  # of whatever shape it turns out to be
+            yield self.array(name)
+            return
         for block in self._read(name, self._source.blocks):
             yield self._typed(name, block, is_block=True)
 
