@@ -72,6 +72,14 @@ def test_zeros_stay_zeros(mode: Mode) -> None:
     np.testing.assert_array_equal(stored(np.zeros((64, 3), np.float32), Quantization(mode)).restored(), 0)
 
 
+@pytest.mark.parametrize(("mode", "largest"), [("int4_qdq", 7), ("float8", 448)])
+@pytest.mark.parametrize("scale", [1.4 * 2.0**-149, 2.6 * 2.0**-149, 2.0**-127, 2.0**-126])
+def test_scales_that_lose_digits_change_no_sign(mode: Mode, largest: int, scale: float) -> None:
+    weight = np.full((64, 1), largest * scale, np.float32)
+    restored = stored(weight, Quantization(mode)).restored()
+    np.testing.assert_allclose(restored, weight if scale >= 2.0**-126 else np.zeros_like(weight), rtol=1e-6)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_columns_of_nearly_nothing_are_finite(mode: Mode) -> None:
     weight = WEIGHT.copy()

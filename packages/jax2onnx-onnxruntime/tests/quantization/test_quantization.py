@@ -260,6 +260,27 @@ def test_bodies_of_loops_and_branches_are_quantised(mode):
     assert snr(original, quantised, **{**feeds, "c": np.array(False)}) > 25
 
 
+@pytest.mark.parametrize("mode", ["int4", "int8"])
+def test_weights_of_branches_with_one_name_stay_apart(mode):
+    branches = """then_branch = yes () => (float[N,32] a) { a = MatMul(x, v) }, else_branch = no () => (float[N,32] b) { b = MatMul(x, w) }"""
+    original = ir.from_onnx_text(f"{HEAD} main (float[N,32] x, bool c) => (float[N,32] y) {{ y = If<{branches}>(c) }}")
+    for attribute in original.graph.node(0).attributes.values():
+        body = attribute.as_graph()
+        weight = ir.Value(name="w", const_value=ir.Tensor(normal(32, 32), name="w"))
+        weight.type, weight.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([32, 32])
+        body.register_initializer(weight)
+        body.node(0).replace_input_with(1, weight)
+    quantised = quantize(original, Quantization(mode))
+    for chosen in (True, False):
+        assert snr(original, quantised, x=normal(3, 32), c=np.array(chosen)) > 15
+
+
+def test_a_constant_of_numbers_that_all_vanish_stays_in_float32():
+    original = model("h = MatMul(x, w) s = Abs(h) d = Add(s, e) y = Div(h, d)", w=normal(32, 16), e=np.full(16, 1e-9))
+    (got,) = load(quantize(original, Quantization("float16")))({"x": np.zeros((2, 32), np.float32)})
+    np.testing.assert_array_equal(got, 0)
+
+
 def test_functions_are_inlined():
     text = f"""{HEAD.replace('""', '"own" : 1, ""')} main (float[N,32] x) => (float[N,16] y) {{ y = own.twice(x, w) }}
     <domain: "own", opset_import: ["" : 20]> twice (a, b) => (c) {{ d = MatMul(a, b) c = Add(d, d) }}"""

@@ -223,7 +223,8 @@ def _make_names_unique(graph: ir.Graph | ir.Function) -> None:
         taken.update(graph.initializers)
     for node in walk(graph):
         bodies = [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
-        for value in (*node.outputs, *(v for body in bodies for v in body.inputs)):
+        inner = [value for body in bodies for value in (*body.inputs, *body.initializers.values())]
+        for value in dict.fromkeys([*node.outputs, *inner]):
             if value in kept or value.name == "":
                 continue
             if value.name in taken:

@@ -75,9 +75,9 @@ def stored(weight: Array, request: Quantization) -> Stored:
 
 
 def _scale(weight: Array, axis: int, largest: float) -> Array:
-    """The numbers by which the largest along an axis are divided to be `largest`; 1 where all are 0, or no such number is above 0."""
+    """The numbers by which the largest along an axis are divided to be `largest`; 1 where these would have lost digits, or be 0."""
     scales = (np.abs(weight).max(axis=axis, initial=0.0) / largest).astype(np.float32)
-    return np.where(scales > 0, scales, np.float32(1))
+    return np.where(scales >= np.finfo(np.float32).smallest_normal, scales, np.float32(1))
 
 
 class _DequantisedWeights(GraphPass):

@@ -137,7 +137,7 @@ class _Conversion:
         )
 
     def _holds(self, value: ir.Value) -> bool:
-        """Whether half precision has the numbers of a constant: none overflows, and no single one vanishes."""
+        """Whether half precision has the numbers of a constant: none overflows, and not all vanish."""
         tensor = constant_tensor(value)
         if tensor is None or tensor.dtype != _FLOAT:
             return True
@@ -145,7 +145,7 @@ class _Conversion:
         with np.errstate(over="ignore", under="ignore"):
             half = array.astype(self.dtype.numpy())
         overflows = bool((np.isinf(half.astype(np.float32)) & np.isfinite(array)).any())
-        return not overflows and (array.size != 1 or bool(half.any()) == bool(array.any()))
+        return not overflows and bool(half.any()) == bool(array.any())
 
     def _keep(self, editor: GraphEditor, node: ir.Node) -> None:
         computed = [value for value in node.inputs if value is not None and constant_tensor(value) is None]

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.facts.values import constant_tensor
+from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.traversal import walk
@@ -18,11 +19,13 @@ __all__ = ["plain_proto", "prepared"]
 def prepared(model: ir.Model, *, plain_products: bool) -> ir.Model:
     """A copy of a model without functions; if wanted, all its products with weights are `MatMul`.
 
-    All nodes have names, by which quantizers are told what to leave out.
+    All nodes have names, by which quantizers are told what to leave out, and no weights of two graphs have one: the weights that are
+    made of them are found by these names.
     """
     copy = model.clone()
     for graph_pass in (InlinePass(), *([_PlainProducts()] if plain_products else []), RemoveUnusedNodesPass()):
         copy = graph_pass(copy).model
+    make_names_unique(copy)
     names = Names(node.name for node in walk(copy.graph) if node.name)
     for node in walk(copy.graph):
         node.name = node.name or names.unique(node.op_type)
