@@ -94,10 +94,10 @@ def test_views_that_keep_the_axis(rewrite, name):
 
 
 @pytest.mark.parametrize(
-    "body", ["p = Relu(x) q = Neg(z) y = Concat<axis = 0>(p, q)", "p = Reshape(x, s) y = Concat<axis = 0>(p, z)", "p = Reshape(x, s) y = Concat<axis = 0>(p, p)"]
+    "body", ["p = Relu(x) q = Neg(z) y = Concat<axis = 0>(p, q)", "p = Reshape(x, s) y = Concat<axis = 0>(p, z)", "p = Reshape(x, s) q = Reshape(z, s) y = Concat<axis = 0>(p, q, z)", "p = Reshape(x, s) y = Concat<axis = 0>(p, p)"]
 )  # fmt: skip
 def test_what_is_no_view_stays(rewrite, body):
-    text = f"g (float[4,3] x, float[4,3] z) => (float[8,3] y) <int64[2] s = {{4,3}}> {{ {body} }}"
+    text = f"g (float[4,3] x, float[4,3] z) => (float[K,3] y) <int64[2] s = {{4,3}}> {{ {body} }}"
     (found,) = rewrite(ConcatViews(), HEAD + text)
     assert found.startswith("Concat") is ("(p, p)" not in body)
 
