@@ -38,6 +38,20 @@ def test_what_is_made_of_a_constant_is_named_after_it_and_stored_once(graph):
     assert root.own(ir.Tensor(np.float32(2)), [w]).name.startswith("w_")
 
 
+@pytest.mark.parametrize("interface", ["inputs", "outputs"])
+def test_constants_have_no_names_of_inputs_or_outputs(graph, interface):
+    """A constant of the name of an input would be its default."""
+    w = graph.initializers["w"]
+    for taken, number in (("const_1", 1.0), ("w_1", 2.0), ("w.squeeze", 3.0)):
+        getattr(graph, interface)[0].name = taken
+        root = RootGraph(graph, is_function=False)
+        tensor = ir.Tensor(np.float32(number))
+        made = root.derived(w, tensor, "squeeze") if "." in taken else root.own(tensor, [w] if taken[0] == "w" else [])
+        assert made.name != taken
+        assert made is graph.initializers[made.name]
+        del graph.initializers[made.name]
+
+
 def test_names_of_values_are_free(graph):
     root = RootGraph(graph, is_function=False)
     assert [root.value_name(base) for base in ("x", "w", "new", "new")] == ["x_1", "w_1", "new", "new_1"]

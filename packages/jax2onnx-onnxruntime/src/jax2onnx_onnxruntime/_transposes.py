@@ -17,7 +17,7 @@ from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
 from jax2onnx_graph.rewrite.patterns import permutation_of
-from jax2onnx_graph.rewrite.permutations import Permutation, compose
+from jax2onnx_graph.rewrite.permutations import Permutation, permuted
 
 __all__ = ["TransposesPass"]
 
@@ -109,7 +109,7 @@ def _two_steps(whole: _Step) -> Sequence[_Step] | None:
         rest = tuple(first.index(axis) for axis in whole.perm)
         second = _joined(step.result, rest)
         if _moves_one(second.perm) and len(second.dims) < len(whole.dims):
-            assert compose(first, rest) == whole.perm, "both moves are the permutation"
+            assert permuted(first, rest) == whole.perm, "both moves are the permutation"
             return [step, second]
     return None
 

@@ -80,3 +80,12 @@ def test_what_is_added_to_nothing_cannot_be_merged() -> None:
         OptionError, match="cannot be merged: its product is read more than once, or returned by itself"
     ):
         with_merged_adapters(make_model(NOT_FOUND["no weight beside it"]), ["a"], exported_matrices)
+
+
+def test_one_pair_at_two_products_of_a_weight_has_the_scale_of_each() -> None:
+    model = make_model(
+        "h = MatMul(x, w) p = MatMul(x, a) q = MatMul(p, b) s = Add(h, q) z = Neg(x) k = MatMul(z, w) p2 = MatMul(z, a) q0 = MatMul(p2, b) "
+        "q2 = Mul(half, q0) s2 = Add(k, q2) e = Exp(z) f = MatMul(e, w) t = Add(s, f) y = Mul(t, s2)"
+    )
+    merged = with_merged_adapters(model, [], exported_matrices)
+    np.testing.assert_allclose(run(merged), run(model), rtol=1e-4, atol=1e-5)

@@ -19,7 +19,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
-from jax2onnx_graph.rewrite.permutations import compose
+from jax2onnx_graph.rewrite.permutations import permuted
 
 _FAR = -(2**31)
 
@@ -126,7 +126,7 @@ def reapplied(builder: InsertionPoint, views: Sequence[ir.Node], source: ir.Valu
     for view in reversed(views):
         inner = operation(source, "Transpose")
         if view.op_type == "Transpose" and inner is not None and inner.inputs[0] is not None:
-            source = builder.transpose(inner.inputs[0], compose(permutation_of(inner), permutation_of(view)))
+            source = builder.transpose(inner.inputs[0], permuted(permutation_of(inner), permutation_of(view)))
         else:
             dims = labelled(dims_of(view.outputs[0]) or ())
             source = builder.variant(view, [source, *view.inputs[1:]], dims=dims)

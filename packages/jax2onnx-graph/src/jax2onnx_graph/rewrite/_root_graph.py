@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 
 from jax2onnx_graph._ir import ir
@@ -36,6 +37,7 @@ class RootGraph:
         self._constants: dict[Hashable, ir.Value] = {}
         self._derived: dict[tuple[ir.Value, str], ir.Value] = {}
         self._value_names: Names | None = None
+        self._interface: set[str | None] | None = None
 
     def constant(self, array: Array) -> ir.Value:
         """The constant that holds the small `array`; equal ones are stored once."""
@@ -51,7 +53,7 @@ class RootGraph:
             _put_first(self._graph, ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)], outputs=[value]))
         else:
             value.const_value = tensor
-            value.name = _free_name(self._graph, common_name([v for v in sources if v is not None]))
+            value.name = self._numbered(common_name([v for v in sources if v is not None]))
             self._graph.register_initializer(value)
         return value
 
@@ -66,7 +68,7 @@ class RootGraph:
         if (source, what) not in self._derived:
             value = self._derived[source, what] = self.own(tensor)
             name = f"{source.name}.{what}"
-            if not self._is_function and name not in self._graph.initializers:
+            if not self._is_function and self._is_free(name):
                 value.name = name
         return self._derived[source, what]
 
@@ -75,6 +77,17 @@ class RootGraph:
         if self._value_names is None:
             self._value_names = Names(value.name for value in _values(self._graph) if value.name)
         return self._value_names.unique(base)
+
+    def _numbered(self, base: str) -> str:
+        """A name for a constant: `base` with a number."""
+        numbers = itertools.count(len(self._graph.initializers))
+        return next(name for number in numbers if self._is_free(name := f"{base}_{number}"))
+
+    def _is_free(self, name: str) -> bool:
+        """Whether no constant has a name, nor an input or output: a constant with the name of an input would be its default."""
+        if self._interface is None:
+            self._interface = {value.name for value in (*self._graph.inputs, *self._graph.outputs)}
+        return name not in self._graph.initializers and name not in self._interface
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:
@@ -92,10 +105,3 @@ def _put_first(graph: ir.Graph, node: ir.Node) -> None:
         graph.insert_before(first, node)
         return
     graph.append(node)
-
-
-def _free_name(graph: ir.Graph, base: str) -> str:
-    number = len(graph.initializers)
-    while f"{base}_{number}" in graph.initializers:
-        number += 1
-    return f"{base}_{number}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 __all__ = [
     "Permutation",
-    "compose",
     "inverse",
     "moves_only_ones",
     "permutable_inputs",
@@ -18,6 +17,7 @@ __all__ = [
 ]
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from jax2onnx_graph.targets import Target
 #: Axis i of the result of a Transpose is axis `perm[i]` of its operand.
 Permutation = tuple[int, ...]
 
+#: What an axis has, such as its size.
+_OfAxis = TypeVar("_OfAxis")
+
 
 def inverse(perm: Sequence[int]) -> Permutation:
     """The permutation that undoes `perm`."""
@@ -41,14 +44,9 @@ def inverse(perm: Sequence[int]) -> Permutation:
     return tuple(result)
 
 
-def compose(first: Sequence[int], second: Sequence[int]) -> Permutation:
-    """One permutation for `Transpose(Transpose(x, first), second)`."""
-    return tuple(first[axis] for axis in second)
-
-
-def permuted(dims: Sequence[LabelledDim], perm: Sequence[int]) -> tuple[LabelledDim, ...]:
-    """The dimensions of `Transpose(x, perm)` for those of `x`."""
-    return tuple(dims[axis] for axis in perm)
+def permuted(axes: Sequence[_OfAxis], perm: Sequence[int]) -> tuple[_OfAxis, ...]:
+    """What `Transpose(x, perm)` has along its axes, given what `x` has: sizes, or, where `x` is a Transpose itself, the axes of its operand."""
+    return tuple(axes[axis] for axis in perm)
 
 
 def moves_only_ones(dims: Sequence[LabelledDim], perm: Sequence[int]) -> bool:

@@ -71,3 +71,37 @@ def test_symbolic_sizes():
         value.shape, value.type = ir.Shape([1, size, 2, 3]), ir.TensorType(ir.DataType.FLOAT)
     _, changed = _changed(ir.to_proto(model), [(1, 5, 6), (1, 0, 6)])
     assert changed.graph.outputs[0].producer().op_type == "Reshape"
+
+
+IS_MOVED = {
+    "all axes in front are kept": ("float[1,5,6] x, float[1,4,6] z", "float[1,9,2,3] y", "1", "{1,-1,2,3}", True),
+    "all axes behind are kept": ("float[2,3,5] x, float[2,3,4] z", "float[6,9] y", "1", "{6,-1}", True),
+    "of another number of axes": ("float[2,6] x, float[2,3,2] z", "float[4,2,3] y", "0", "{2,2,3}", False),
+    "of other axes": ("float[2,3,5] x, float[3,2,4] z", "float[6,9] y", "1", "{6,-1}", False),
+    "the axis is a part": ("float[2,12] x, float[2,12] z", "float[2,6,4] y", "1", "{2,3,4}", False),
+    "the axis is joined": ("float[4,2] x, float[4,2] z", "float[2,4,2] y", "1", "{2,2,2}", False),
+    "an axis of its size between others": ("float[2,3,4] x, float[2,3,4] z", "float[4,6,2] y", "1", "{4,3,2}", False),
+}
+
+
+@pytest.mark.parametrize("name", IS_MOVED)
+def test_views_that_keep_the_axis(rewrite, name):
+    inputs, output, axis, shape, is_moved = IS_MOVED[name]
+    rank = shape.count(",") + 1
+    text = f"g ({inputs}) => ({output}) <int64[{rank}] s = {shape}> {{ p = Reshape(x, s) q = Reshape(z, s) y = Concat<axis = {axis}>(p, q) }}"
+    (found,) = rewrite(ConcatViews(), HEAD + text)
+    assert found.startswith("Concat") is not is_moved
+
+
+@pytest.mark.parametrize(
+    "body", ["p = Relu(x) q = Neg(z) y = Concat<axis = 0>(p, q)", "p = Reshape(x, s) y = Concat<axis = 0>(p, z)", "p = Reshape(x, s) q = Reshape(z, s) y = Concat<axis = 0>(p, q, z)", "p = Reshape(x, s) y = Concat<axis = 0>(p, p)"]
+)  # fmt: skip
+def test_what_is_no_view_stays(rewrite, body):
+    text = f"g (float[4,3] x, float[4,3] z) => (float[K,3] y) <int64[2] s = {{4,3}}> {{ {body} }}"
+    (found,) = rewrite(ConcatViews(), HEAD + text)
+    assert found.startswith("Concat") is ("(p, p)" not in body)
+
+
+def test_a_view_alone_stays(rewrite):
+    text = "g (float[4,6] x) => (float[4,2,3] y) <int64[3] s = {4,2,3}> { p = Reshape(x, s) y = Concat<axis = 0>(p) }"
+    assert rewrite(ConcatViews(), HEAD + text) == ["Concat{0}(Reshape(x, [4, 2, 3]))"]

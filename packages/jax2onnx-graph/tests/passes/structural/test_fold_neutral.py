@@ -60,6 +60,11 @@ def test_all_elements_in_their_order_are_the_operand(rewrite, indices, axis, exp
         ("t = Add(r, c) y = Div(t, s)", "Div(Add(Sqrt(Add(Abs(x), [0.0])), [0.5]), Add(Abs(x), [0.0]))"),
         ("y = Add(r, r)", "Add(Sqrt(Add(Abs(x), [0.0])), Sqrt(Add(Abs(x), [0.0])))"),
         ("t = Add(r, c) u = Add(c, r) y = Mul(t, u)", "Mul(Add(Sqrt(Abs(x)), [0.5]), Add([0.5], Sqrt(Abs(x))))"),
+        ("o = Reciprocal(s) y = Add(o, c)", "Add(Reciprocal(Add(Abs(x), [0.0])), [0.5])"),
+        (
+            "o = Exp(s) t = Add(o, c) u = Add(r, c) y = Mul(t, u)",
+            "Mul(Add(Exp(Add(Abs(x), [0.0])), [0.5]), Add(Sqrt(Add(Abs(x), [0.0])), [0.5]))",
+        ),
         ("y = Identity(r)", "Identity(Sqrt(Add(Abs(x), [0.0])))"),
     ],
 )

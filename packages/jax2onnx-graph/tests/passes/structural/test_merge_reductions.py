@@ -100,3 +100,27 @@ def test_other_squares_stay(rewrite, body):
 def test_reductions_of_opset_17_whose_axes_are_attributes_stay(rewrite, body, expected):
     text = f"{HEAD.replace('20', '17')}g (float[N,3,4] x) => (float[1,1,4] y) <{AXES}> {{ {body} }}"
     assert rewrite(MergeReductions(), text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "expected"),
+    [
+        ("c = ReduceSum<keepdims = 0>(x, one)", "u = Unsqueeze(c, zero) v = Relu(u)", "Relu(Unsqueeze("),
+        ("c = ReduceSum<keepdims = 0>(x, one)", "u = ReduceSum<keepdims = 0>(c, zero) v = Relu(u)", "Relu(ReduceSum{0}(ReduceSum{0}("),
+        ("c = Mul(x, x)", "u = ReduceSum<keepdims = 0>(c) v = Relu(u)", "Relu(ReduceSum{0}(Mul("),
+    ],
+)  # fmt: skip
+def test_reductions_of_another_graph_stay(rewrite, outside, inside, expected):
+    scan = f"y = Scan<num_scan_inputs = 1, body = b (float[4] s, float[3] e) => (float[4] n) {{ {inside} n = Add(s, v) }}>(i, x)"
+    (found,) = rewrite(
+        MergeReductions(), f"{HEAD}g (float[4,3] x, float[4] i) => (float[4] y) <{AXES}> {{ {outside} {scan} }}"
+    )
+    assert expected in found
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_merged"), [("float", True), ("double", True), ("float16", False), ("int32", False)]
+)
+def test_squares_of_wide_floats_are_summed_at_once(rewrite, dtype, is_merged):
+    text = f"{HEAD}g ({dtype}[2,3] x) => ({dtype} y) {{ q = Mul(x, x) y = ReduceSum<keepdims = 0>(q) }}"
+    assert ("ReduceSumSquare" in rewrite(MergeReductions(), text)[0]) is is_merged

@@ -53,3 +53,41 @@ def test_another_shape_stays_a_reshape():
 )
 def test_other_stacks_stay(axis, target, result, second):
     assert _merged(axis, target, result, second)[-2:] == ["Concat", "Reshape"]
+
+
+READERS = {
+    "a Reshape": ("float[2,6,4] y", "y = Reshape(s, t)", True),
+    "a Reshape that copies axes in front": ("float[2,6,4] y", "y = Reshape(s, zeros)", True),
+    "a Reshape whose zeros are sizes": ("float[2,6,4] y", "y = Reshape<allowzero = 1>(s, t)", True),
+    "another operator": ("float[2,2,3,4] y", "y = Relu(s)", False),
+    "an operator before it": ("float[2,6,4] y", "n = Neg(s) y = Reshape(n, t)", False),
+    "a Transpose": ("float[4,3,2,2] y", "y = Transpose(s)", False),
+    "two": ("float[2,6,4] y, float[2,2,3,4] r", "y = Reshape(s, t) r = Relu(s)", False),
+    "an output, too": ("float[2,6,4] y, float[2,2,3,4] s", "y = Reshape(s, t)", False),
+    "a Reshape to a shape that is not known": ("float[2,6,4] y", "k = Cast<to = 7>(c) y = Reshape(s, k)", False),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_readers_of_stacks(rewrite, name):
+    outputs, body, is_merged = READERS[name]
+    numbers = "int64[1] one = {1}, int64[3] t = {2, 6, 4}, int64[3] zeros = {0, 6, 4}, int32[3] c = {2, 6, 4}"
+    stack = "a = Unsqueeze(x, one) b = Unsqueeze(z, one) s = Concat<axis = 1>(a, b)"
+    found = rewrite(
+        MergeStacks(), f"{HEAD}g (float[2,3,4] x, float[2,3,4] z) => ({outputs}) <{numbers}> {{ {stack} {body} }}"
+    )
+    assert any("Unsqueeze" in one for one in found) is not is_merged
+
+
+@pytest.mark.parametrize(("size", "is_merged"), [(3, True), ("M", False)])
+def test_stacks_along_axes_of_known_size(rewrite, size, is_merged):
+    nodes = "u = Unsqueeze(x, one) v = Unsqueeze(z, one) s = Concat<axis = 1>(u, v) y = Reshape(s, t)"
+    text = f"g (float[2,{size},2] x, float[2,{size},2] z) => (float[2,K] y) <int64[1] one = {{1}}, int64[2] t = {{2, -1}}> {{ {nodes} }}"
+    (found,) = rewrite(MergeStacks(), HEAD + text)
+    assert ("Unsqueeze" in found) is not is_merged
+
+
+def test_zeros_of_an_empty_stack_are_sizes(rewrite):
+    text = """g (float[2,0,4] x, float[2,0,4] z) => (float[0,3] y) <int64[1] one = {1}, int64[2] t = {0, 3}> {
+        a = Unsqueeze(x, one) b = Unsqueeze(z, one) s = Concat<axis = 1>(a, b) y = Reshape<allowzero = 1>(s, t) }"""
+    assert rewrite(MergeStacks(), HEAD + text) == ["Reshape{1}(Concat{1}(x, z), [0, 3])"]

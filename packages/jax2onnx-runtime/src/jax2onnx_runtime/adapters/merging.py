@@ -105,7 +105,8 @@ def _merge(
         total.name = weight.name
         weight.const_value = total
     else:
-        _read_instead(editor, base.product, weight, editor.derived(weight, total, f"with.{pair.a.name}"))
+        what = f"with.{pair.a.name}.{pair.b.name}.{product.scale}{'.T' if is_transposed else ''}"
+        _read_instead(editor, base.product, weight, editor.derived(weight, total, what))
     editor.replace(base.total, rest)
 
 

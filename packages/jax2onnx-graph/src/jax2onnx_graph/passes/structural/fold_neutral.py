@@ -50,11 +50,11 @@ class FoldNeutral(NodePass[ir.Value]):
 def _sign_is_lost(value: ir.Value) -> bool:
     """Whether all that reads a value is `sqrt(x) + c` for constants c other than 0, which is c for both zeros."""
     roots = [use.node for use in value.uses()]
-    if value.is_graph_output() or not roots or any(root.op_type != "Sqrt" or root.domain for root in roots):
+    if value.is_graph_output() or any(root.op_type != "Sqrt" or root.domain for root in roots):
         return False
     results = [root.outputs[0] for root in roots]
     sums = [use.node for result in results for use in result.uses()]
-    if not sums or any(result.is_graph_output() for result in results):
+    if any(result.is_graph_output() for result in results):
         return False
     return all(
         one.op_type == "Add" and not one.domain and any(scalar(x) not in (None, 0) for x in one.inputs) for one in sums
@@ -64,6 +64,6 @@ def _sign_is_lost(value: ir.Value) -> bool:
 def _takes_all(gather: ir.Node) -> bool:
     """Whether a Gather takes all elements along its axis in their order."""
     dims, indices = dims_of(gather.inputs[0]), known(gather.inputs[1])
-    if dims is None or indices is None or indices.ndim != 1:
+    if dims is None or indices is None:
         return False
     return dims[axis_of(gather, len(dims))] == indices.size and np.array_equal(indices, np.arange(indices.size))

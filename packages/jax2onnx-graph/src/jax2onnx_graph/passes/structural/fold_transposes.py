@@ -20,7 +20,6 @@ from jax2onnx_graph.rewrite.pass_base import GraphPass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation, permutation_of
 from jax2onnx_graph.rewrite.permutations import (
     Permutation,
-    compose,
     inverse,
     moves_only_ones,
     permutable_inputs,
@@ -72,7 +71,7 @@ def _merge(editor: GraphEditor, node: ir.Node) -> None:
         return
     inner = operation(value, "Transpose")
     if inner is not None:
-        _retarget(editor, node, inner.inputs[0], compose(permutation_of(inner), permutation_of(node)))
+        _retarget(editor, node, inner.inputs[0], permuted(permutation_of(inner), permutation_of(node)))
     elif not _merge_with_product(editor, node):
         _merge_around_view(editor, node)
 
@@ -314,7 +313,7 @@ class _PermutedNodes:
         entry = operation(value, "Transpose")
         source, perm = value, self.undo
         if entry is not None and entry.inputs[0] is not None:
-            source, perm = entry.inputs[0], compose(permutation_of(entry), self.undo)
+            source, perm = entry.inputs[0], permuted(permutation_of(entry), self.undo)
             self.editor.stand_in(value, source, permutation_of(entry))
         if perm == tuple(range(len(perm))) and not self._made_inside(source):
             return source
@@ -347,7 +346,7 @@ class _PermutedNodes:
         for node in readers.removing:
             self._leave_removing(node)
         for node in readers.exits:
-            _retarget(self.editor, node, value, compose(self.perm, permutation_of(node)))
+            _retarget(self.editor, node, value, permuted(self.perm, permutation_of(node)))
 
     def _leave_removing(self, node: ir.Node) -> None:
         """Let a node that removes axes take its operand permuted, and transpose its result back."""
