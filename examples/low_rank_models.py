@@ -10,7 +10,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 MATRICES = {
     "w": (8, 6), "v": (8, 6), "a": (8, 2), "b": (2, 6), "a_t": (2, 8), "b_t": (6, 2), "a2": (8, 3), "b2": (3, 6), "bias": (6,), "half": (), "wide": (8, 9),
-    "tall": (9, 6),
+    "tall": (9, 6), "square": (8, 8), "b8": (2, 8), "b8_t": (8, 2),
 }  # fmt: skip
 
 
@@ -39,6 +39,10 @@ NOT_FOUND = {
     "p = MatMul(x, a) q0 = MatMul(p, b) q = Reshape(q0, t) s = Add(h, q) y = ReduceSum<keepdims = 0>(s, i)",
     "a base that a sum repeats": "i = Constant<value = int64[1] {1}>() t = Constant<value = int64[3] {-1, 1, 6}>() h0 = MatMul(x, w) "
     "h = Reshape(h0, t) p = MatMul(x, a) q = MatMul(p, b) s = Add(h, q) y = ReduceSum<keepdims = 0>(s, i)",
+    "integers between": "h0 = MatMul(x, w) h = Cast<to = 6>(h0) p = MatMul(x, a) q0 = MatMul(p, b) q = Cast<to = 6>(q0) s = Add(h, q) "
+    "y = Cast<to = 1>(s)",
+    "an activation that is rounded to integers": "i = Cast<to = 6>(x) r = Cast<to = 1>(i) h = MatMul(r, w) p = MatMul(x, a) q = MatMul(p, b) "
+    "y = Add(h, q)",
     "a sum that is read twice": "h = MatMul(x, w) p = MatMul(x, a) q = MatMul(p, b) s = Add(h, q) y = Add(s, h)",
 }
 
@@ -47,6 +51,15 @@ def matrix(name: str) -> np.ndarray:
     """The numbers of a matrix."""
     rng = np.random.default_rng(sum(map(ord, name)))
     return np.asarray(0.5, np.float32) if name == "half" else rng.normal(size=MATRICES[name]).astype(np.float32)
+
+
+#: What only resembles one where the activation is as long as wide; each writes out [8, 8].
+SQUARES = {
+    "both from the left": "h = MatMul(x, square) p = MatMul(a_t, x) q = MatMul(b8_t, p) y = Add(h, q)",
+    "a transposed activation": "h = MatMul(x, square) p = Gemm<transA = 1>(x, a) q = MatMul(p, b8) y = Add(h, q)",
+    "a transposed result": "h = MatMul(x, square) p = MatMul(x, a) q = Gemm<transA = 1, transB = 1>(b8, p) y = Add(h, q)",
+    "a transposed weight product": "h = Gemm<transA = 1>(x, square) p = MatMul(x, a) q = MatMul(p, b8) y = Add(h, q)",
+}
 
 
 def make_model(nodes: str, outputs: str = "float[N, 6] y", inputs: str = "float[N, 8] x") -> ir.Model:

@@ -249,3 +249,20 @@ def test_static_fields_may_be_unhashable(wrap):
     with pytest.warns(UserWarning, match="static"):
         unhashable = WithUnhashableFields(jnp.ones((3, 3)), [1, 2], np.ones(3, np.float32))
     to_onnx(wrap(unhashable), [("B", 3)]).verify()
+
+
+class Dotted(eqx.Module):
+    """Arrays whose paths are one text: `("d", "a.b")` and `("d", "a", "b")`."""
+
+    d: dict[str, Any]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x * self.d["a.b"] + 10.0 * jnp.asarray(self.d["a"]["b"])
+
+
+def test_weights_whose_paths_are_one_text_are_apart():
+    model = Dotted({"a.b": jnp.full(3, 2.0), "a": {"b": jnp.full(3, 5.0)}})
+    assert {"d.a.b", "d.a.b_1"} <= set(to_onnx(model, [("B", 3)]).model.graph.initializers)
+    types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), model)
+    found = to_onnx(types, [("B", 3)]).with_weights({"d.a.b": jnp.full(3, 5.0), "d.a.b_1": jnp.full(3, 2.0)})
+    assert found(jnp.ones((1, 3))).tolist() == [[52.0] * 3]

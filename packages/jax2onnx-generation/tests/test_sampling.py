@@ -41,6 +41,16 @@ def test_extreme_logits_and_temperatures_draw_the_likeliest(size, options, large
         assert {sampling.choose(logits, [], random) for _ in range(20)} == drawn
 
 
+@pytest.mark.parametrize("size", [8, 1000])
+def test_a_temperature_that_the_type_does_not_hold_draws_all_tokens_alike(size):
+    logits = logits_of(size)
+    logits[::3] = -np.inf
+    with np.errstate(all="raise", under="ignore"):
+        tokens, weights = Sampling(temperature=1e60).distribution(logits)
+    wanted = np.where(np.isinf(logits[tokens]), 0, 1 / np.isfinite(logits).sum())
+    np.testing.assert_allclose(weights, wanted, rtol=1e-6)
+
+
 def test_relative_logits_of_rows_with_infinite_ones():
     found = relative(np.array([[1.0, np.inf, np.inf], [1, 3, -np.inf], [-np.inf, -np.inf, -np.inf]]))
     np.testing.assert_array_equal(found, [[-np.inf, 0, 0], [-2, 0, -np.inf], [0, 0, 0]])

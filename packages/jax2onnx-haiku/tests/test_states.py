@@ -80,3 +80,27 @@ def test_a_function_without_a_state_has_none():
     bound: Any = (plain, plain.init(jax.random.key(0), jnp.zeros((1, 4))))
     with pytest.raises(errors.OptionError, match="means no state of a model here"):
         to_onnx(bound, [(1, 4)], states=True)
+
+
+class Named(hk.Module):
+    """A parameter and a state of one name."""
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        weight = hk.get_parameter("w", [3], init=hk.initializers.Constant(2.0))
+        state = hk.get_state("w", [3], init=hk.initializers.Constant(5.0))
+        hk.set_state("w", state + 1)
+        return x * weight + 10 * state
+
+
+def test_a_parameter_and_a_state_of_one_name_are_apart():
+    fn: Any = hk.without_apply_rng(hk.transform_with_state(lambda x: Named(name="layer")(x)))
+    x = jnp.ones((1, 3))
+    params, state = fn.init(jax.random.key(0), x)
+    session = to_onnx((fn, params, state), [(1, 3)], states=True).session()
+    for expected in (52, 62):
+        assert session.step(x).tolist() == [[expected] * 3]
+    types = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (params, state))
+    with pytest.warns(UserWarning, match=r"layer changes layer\.w_1"):
+        program = to_onnx((fn, *types), [(1, 3)])
+    given = {"layer.w": jnp.full(3, 2.0), "layer.w_1": jnp.full(3, 5.0)}
+    assert program.with_weights(given)(x).tolist() == [[52] * 3]

@@ -91,3 +91,30 @@ def test_states_of_an_explicit_call(variables):
 def test_no_such_state(variables, states):
     with pytest.raises(errors.OptionError, match="means no state of a model here"):
         to_onnx((Decoder(), variables), [(2, 1, 16)], states=states)
+
+
+class Shift(nn.Module):
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x + self.param("mean", nn.initializers.constant(2.0), (3,))
+
+
+class Named(nn.Module):
+    """A module, called as a collection is, beside a parameter and a variable of this collection with one name."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        y = Shift(name="batch_stats")(x)
+        mean = self.variable("batch_stats", "mean", jnp.full, 3, 50.0)
+        if not self.is_initializing():
+            mean.value = mean.value + 1
+        return y * self.param("mean", nn.initializers.constant(3.0), (3,)) + mean.value
+
+
+def test_variables_whose_names_nest_are_apart():
+    model, x = Named(), jnp.ones((1, 3))
+    variables = model.init(jax.random.key(0), x)
+    session = to_onnx((model, variables), [(1, 3)], states="batch_stats").session()
+    assert list(session.state) == ["state.batch_stats.mean_1"]
+    for expected in (60, 61):
+        assert session.step(x).tolist() == [[expected] * 3]

@@ -79,3 +79,37 @@ def test_every_call_of_a_part_has_its_path():
 
     nodes = [node.name for node in to_onnx(Twice(), [("B", 8)]).model.graph]
     assert nodes == ["dense/MatMul", "dense/Add", "dense/MatMul_1", "dense/Add_1"]
+
+
+class Dotted(nnx.Module):
+    """Variables whose paths are one text: `("d", "a.b")` and `("d", "a", "b")`."""
+
+    def __init__(self, kind: type[nnx.Variable] = nnx.Param) -> None:
+        self.d = nnx.Dict({"a.b": kind(jnp.full(3, 2.0)), "a": nnx.Dict({"b": kind(jnp.full(3, 5.0))})})
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x * self.d["a.b"] + 10 * self.d["a"]["b"]
+
+
+class Counting(Dotted):
+    def __call__(self, x: jax.Array) -> jax.Array:
+        self.d["a.b"][...] += 1
+        self.d["a"]["b"][...] += 2
+        return super().__call__(x)
+
+
+def test_weights_whose_paths_are_one_text_are_apart():
+    graph, state = nnx.split(Dotted())
+    for model in (Dotted(), lambda x: nnx.merge(graph, state, copy=True)(x)):
+        assert {"d.a.b", "d.a.b_1"} <= set(to_onnx(model, [("B", 3)]).model.graph.initializers)
+    absent = to_onnx(nnx.eval_shape(Dotted), [("B", 3)])
+    given = {"d.a.b": jnp.full(3, 5.0), "d.a.b_1": jnp.full(3, 2.0)}
+    assert absent.with_weights(given)(jnp.ones((1, 3))).tolist() == [[52.0] * 3]
+
+
+def test_states_whose_paths_are_one_text_are_apart():
+    model, x = Counting(nnx.BatchStat), jnp.ones((1, 3))
+    session = to_onnx(model, [("B", 3)], states=nnx.BatchStat).session()
+    assert len(session.state) == 2
+    for _ in range(2):
+        assert session.step(x).tolist() == model(x).tolist()

@@ -361,6 +361,39 @@ def test_sessions_beside_each_other_have_one_state_of_a_name():
     assert first.read("keys").tolist() == other.read("keys").tolist() == [4, 4]
 
 
+@pytest.mark.parametrize("ran", ["the other one", "itself"])
+def test_a_run_is_taken_back_where_no_other_session_has_changed_its_states_since(ran):
+    model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }")
+    first = OrtStates(model, [KEYS], RuntimeOptions())
+    other = OrtStates(model, [KEYS], RuntimeOptions(), first)
+    first.write("keys", np.zeros(2, np.float32))
+    latest, earlier = (first, other) if ran == "itself" else (other, first)
+    for loaded in (first, other, latest):
+        loaded.run({"x": np.ones(2, np.float32)})
+    with pytest.raises(RuntimeInputError, match="The last run cannot be taken back: the state 'keys'"):
+        earlier.undo()
+    assert first.read("keys").tolist() == [3, 3]
+    latest.undo()
+    assert first.read("keys").tolist() == [2, 2]
+    with pytest.raises(RuntimeInputError, match="There was no run, it was taken back"):
+        earlier.undo()
+    assert first.read("keys").tolist() == [2, 2]
+
+
+def test_a_run_in_the_memory_of_a_state_is_not_taken_back_to_a_buffer_of_another_session():
+    model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }")
+    scatter = "(float[2] keys, float[2] x) => (float[2] new_keys) { p = Constant<value = int64[2] {0, 1}>() new_keys = ScatterElements(keys, p, x) }"
+    other = OrtStates(model, [KEYS], RuntimeOptions())
+    first = OrtStates(model_of(scatter), [KEYS], RuntimeOptions(), other)
+    other.write("keys", np.zeros(2, np.float32))
+    other.run({"x": np.ones(2, np.float32)})
+    first.run({"x": np.full(2, 7, np.float32)})
+    for loaded in (first, other):
+        with pytest.raises(RuntimeInputError, match="The last run cannot be taken back: the state 'keys'"):
+            loaded.undo()
+    assert first.read("keys").tolist() == [7, 7]
+
+
 def test_an_input_without_an_array_is_the_state_of_another_session():
     model = model_of("(float[2] keys, float[2] x) => (float[2] new_keys) { new_keys = Add(keys, x) }")
     first = OrtStates(model, [KEYS], RuntimeOptions())

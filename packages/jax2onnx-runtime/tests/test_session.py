@@ -108,6 +108,14 @@ def test_the_state_begins_with_a_given_value(sums):
     assert sums({"total": np.array([5, 6], np.float32)}).step([1, 1]) == [-6, -7]
 
 
+def test_the_given_value_is_kept_as_it_was(sums):
+    given = np.array([1, 2], np.float32)
+    session = sums({"total": given})
+    given += 5
+    session.reset()
+    assert session.step([1, 1]) == [-2, -3]
+
+
 def test_a_state_grows_from_nothing(caches):
     session = caches()
     assert session.state["cache"].shape == (2, 0)
@@ -221,6 +229,34 @@ def test_slots_that_there_are_not_are_refused_and_the_state_stays(sums, slots):
     with pytest.raises(OptionError, match=re.escape(f"reset: B={slots} are no entries along an axis of 2")):
         session.reset(B=slots)
     np.testing.assert_array_equal(session.state["total"], [1, 2])
+
+
+@pytest.mark.parametrize("slots", [1, None, np.int64(1), [[0], [1]], "0"])
+def test_slots_are_a_list(sums, slots):
+    session = sums(B=2)
+    session.step([1, 2])
+    with pytest.raises(OptionError, match=re.escape(f"reset: B={slots!r}, but it is a list of entries")):
+        session.reset(B=slots)
+    session.reset(B=np.array([1]))
+    np.testing.assert_array_equal(session.state["total"], [1, 0])
+
+
+def test_a_reset_of_slots_that_one_state_lacks_changes_none(space_of):
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    agraph (float[B,1] x, float[B] total, float[B,S] cache) => (float[B] y, float[B] new_total, float[B,M] new_cache) {
+      new_cache = Concat<axis = 1>(cache, x) one = Constant<value = int64[1] {1}>() y = ReduceSum<keepdims = 0>(x, one) new_total = Add(total, y)
+    }"""
+    model = ir.from_onnx_text(text)
+    model.graph.outputs[2].shape = ir.Shape(["B", "S + 1"])
+    write_states(model, [StatePair("total", "new_total"), StatePair("cache", "new_cache", 1)])
+    session = open_session(
+        model, lambda pairs: reference_runtime.open(model, pairs, RuntimeOptions()), OneInput(), space_of(["B", 1], ["B"], ["B", "S"], names=("B", "S"), minimum={"S": 0}),
+        initial={}, sizes=StateSizes({"B": 2}), adapters=AdapterInputs(model, reference_runtime),
+    )  # fmt: skip
+    session.step([[1], [1]])
+    with pytest.raises(OptionError, match="has another size than at first"):
+        session.reset(B=[0])
+    np.testing.assert_array_equal(session.state["total"], [1, 1])
 
 
 def test_slots_along_an_axis_that_no_state_has_are_refused(sums):

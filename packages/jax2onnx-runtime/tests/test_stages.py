@@ -125,6 +125,39 @@ def test_a_session_keeps_the_states_where_they_belong():
     np.testing.assert_array_equal(session.step({"x": x})["y"], run({"x": x, "s": np.zeros_like(x)})[0])
 
 
+@pytest.mark.parametrize("option", ["sizes", "window", "limits"])
+def test_a_session_has_no_sizes_that_no_stage_has(option):
+    stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
+    with pytest.raises(OptionError, match=f"{option}: no axis of a state that it can be about is 'C'"):
+        stages.session(**{"sizes": {"B": 3}, option: {"C": 3}})
+
+
+def test_a_first_value_that_no_stage_has_is_refused():
+    with pytest.raises(OptionError, match="initial: there is no state 'h'; the states are s"):
+        Stages.split(model(), reference_runtime, at=["blocks.1"]).session(initial={"h": np.zeros(3)})
+
+
+GROWING = """
+<ir_version: 10, opset_import: ["": 21]>
+agraph (float[B] x, float[S] s, float[S] c) => (float[B] y, float[S] t, float[P] d) <float[B] h> {
+  ["in/Neg"] h = Neg (x)
+  ["in/Neg"] t = Neg (s)
+  ["out/Concat"] d = Concat <axis = 0> (c, h)
+  ["out/Neg"] y = Neg (h)
+}
+"""
+
+
+def test_a_window_is_for_the_stages_whose_states_grow_there():
+    made = ir.from_onnx_text(GROWING)
+    made.graph.outputs[2].shape = ir.Shape(["B + S"])
+    write_states(made, [StatePair("s", "t"), StatePair("c", "d", 0)])
+    session = Stages.split(made, reference_runtime, at=["out"]).session(window={"S": 2}, sizes={"S": 2})
+    for number in range(3):
+        session.step({"x": np.full(1, number, np.float32)})
+    np.testing.assert_array_equal(session.sessions[1].state["c"], [-1, -2])
+
+
 def test_a_state_that_several_stages_read_is_refused_by_sessions():
     made = model()
     made.graph.node("blocks.1/Scale").replace_input_with(1, made.graph.inputs[1])

@@ -121,6 +121,25 @@ def test_no_run_is_taken_back_twice_or_from_what_was_set(counter, since):
     np.testing.assert_array_equal(counter.read("total"), before)
 
 
+@pytest.mark.parametrize("last", ["the other one", "itself"])
+def test_a_run_is_taken_back_where_no_other_model_has_changed_its_states_since(counter, last):
+    model = ir.from_onnx_text(COUNTER)
+    other = NumpyStates(model, [StatePair("total", "new_total")], reference_runtime.load(model), counter)
+    counter.run({"x": ONES})
+    other.run({"x": ONES})
+    if last == "itself":
+        counter.run({"x": ONES})
+    before = counter.read("total")
+    first, second = (counter, other) if last == "itself" else (other, counter)
+    with pytest.raises(RuntimeInputError, match="The last run cannot be taken back: the state 'total'"):
+        second.undo()
+    np.testing.assert_array_equal(counter.read("total"), before)
+    first.undo()
+    np.testing.assert_array_equal(counter.read("total"), before - 1)
+    with pytest.raises(RuntimeInputError, match="There was no run, it was taken back"):
+        second.undo()
+
+
 def test_a_model_is_opened_from_its_file(tmp_path):
     ir.save(ir.from_onnx_text(COUNTER), tmp_path / "m.onnx")
     opened = reference_runtime.open(tmp_path / "m.onnx", [StatePair("total", "new_total")], RuntimeOptions())

@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.metadata import StatePair, read_states, write_states
+from jax2onnx_graph.traversal import all_values
 from jax2onnx_runtime.bundles.bundle import _unstacked as loadable_programs
 from jax2onnx_runtime.program import program_of
 from jax2onnx_runtime.runtimes import reference_runtime
@@ -155,12 +156,34 @@ def test_the_model_itself_stays_as_it_is():
     assert ir.to_proto(model).SerializeToString() == before
 
 
-def test_a_name_that_is_taken_leaves_the_state_as_it_is():
-    model = model_of(STACKED["gathered"])
-    next(node for node in model.graph if node.op_type == "Add").outputs[0].name = "cache.1"
+WEIGHTED = GATHERED.replace("a = Gather", "old = Gather") + "a = Add(old, weight) " + RESTACKED
+BRANCHED = GATHERED + RESTACKED.replace(
+    "y = Add(c, d)",
+    """no = Constant<value = int64 {0}>() is = Cast<to = 9>(no)
+    y = If(is) <then_branch = t () => (float[S,3] inner) { inner = Neg(c) }, else_branch = e () => (float[S,3] other) { other = Add(c, d) }>""",
+)
+
+
+@pytest.mark.parametrize("name", ["cache.0", "cache.1", "new.0"])
+@pytest.mark.parametrize(("body", "old"), [(STACKED["gathered"], "c"), (WEIGHTED, "weight"), (BRANCHED, "inner")])
+def test_a_name_that_is_taken_is_given_to_no_part(name, body, old):
+    model = model_of(body if old != "weight" else body.replace("weight", "pair"))
+    if old == "weight":
+        pair = next(node for node in model.graph if node.op_type == "Add").inputs[1]
+        weight = ir.Value(name=name, const_value=ir.Tensor(np.full(3, 100, np.float32), name=name))
+        weight.shape, weight.type = ir.Shape([3]), ir.TensorType(ir.DataType.FLOAT)
+        pair.replace_all_uses_with(weight)
+        model.graph.register_initializer(weight)
+    else:
+        next(value for value in all_values(model) if value.name == old).name = name
+    found = unstacked(model)
+    assert found is not None
+    names = [value.name for value in all_values(found.model)]
+    assert len(names) == len(set(names))
     apart = open_unstacked(reference_runtime, model, model, RuntimeOptions())
     whole = reference_runtime.open(model, read_states(model), RuntimeOptions())
-    np.testing.assert_array_equal(run(apart)[1], run(whole)[1])
+    for one, other in zip(run(apart), run(whole), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 NESTED = """<ir_version: 10, opset_import: ["" : 21]>

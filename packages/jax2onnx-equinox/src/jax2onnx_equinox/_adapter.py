@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax2onnx_core import Adapted
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_graph.build.names import Names
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -102,7 +103,13 @@ def _marked(marker: object) -> str:
 
 
 def _arrays(parts: Mapping[Path, Any]) -> dict[str, jax.Array]:
-    return {_name(path): part for path, part in parts.items() if isinstance(part, _ARRAYS)}
+    return {name: parts[path] for name, path in _paths(parts).items()}
+
+
+def _paths(parts: Mapping[Path, Any]) -> dict[str, Path]:
+    """The paths of arrays by their names, of which equal ones are numbered: `("a.b",)` and `("a", "b")` are one text."""
+    taken = Names()
+    return {taken.unique(_name(path)): path for path, part in parts.items() if isinstance(part, _ARRAYS)}
 
 
 def _name(path: Path) -> str:
@@ -113,8 +120,8 @@ def _owners(parts: Mapping[Path, Any]) -> dict[str, str]:
     """The innermost module above each array, with its class."""
     modules = {path: type(part).__name__ for path, part in parts.items() if not isinstance(part, _ARRAYS)}
     owners = {}
-    for path in parts.keys() - modules.keys():
+    for name, path in _paths(parts).items():
         owner = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in modules), None)
         if owner is not None:
-            owners[_name(path)] = f"{_name(owner)} ({modules[owner]})" if owner else modules[owner]
+            owners[name] = f"{_name(owner)} ({modules[owner]})" if owner else modules[owner]
     return owners

@@ -82,10 +82,10 @@ class Sampling:
         # The largest logits are the largest after a division, too.
         tokens = np.arange(len(logits)) if self.top_k is None else keep_top_k(logits, self.top_k)
         kept = logits[tokens] if len(tokens) > _FEW else logits[tokens].astype(np.float64)
-        # A temperature that the type does not hold is not 0.
-        least = np.finfo(kept.dtype).tiny
+        # A temperature that the type does not hold is neither 0 nor infinite.
+        limits = np.finfo(kept.dtype)
         with np.errstate(over="ignore"):
-            kept = relative(kept) / max(kept.dtype.type(self.temperature), least)
+            kept = relative(kept) / kept.dtype.type(min(max(self.temperature, limits.tiny), limits.max))
         for limit, keep in ((self.top_p, keep_top_p), (self.min_p, keep_min_p)):
             if limit is not None:
                 inside = keep(kept, limit)

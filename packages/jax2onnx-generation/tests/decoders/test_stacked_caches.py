@@ -8,6 +8,7 @@ from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
 from jax2onnx_graph.metadata import StatePair, read_states, write_states
 from jax2onnx_graph.targets import standard_target
+from jax2onnx_graph.traversal import all_values
 from onnx_ir.passes.common import ShapeInferencePass
 
 STACKED = """
@@ -26,3 +27,17 @@ def test_what_is_declared_of_the_cache_of_all_layers_holds_for_that_of_each():
     made = with_separate_caches(model, standard_target)
     assert [pair.input for pair in read_states(made)] == ["cache.0", "cache.1"]
     assert declared_states(made) == dict.fromkeys(("cache.0", "cache.1"), StateKind(Kind.CACHE, 1, rolls=True))
+
+
+def test_the_cache_of_a_layer_has_no_name_of_another_value():
+    text = (
+        STACKED.replace("y = Abs(x)", "h = Abs(x) y = Identity(h)")
+        .replace("h ", '"cache.1" ')
+        .replace("(h)", '("cache.1")')
+    )
+    model = ShapeInferencePass()(ir.from_onnx_text(text)).model
+    write_states(model, [StatePair("cache", "new_cache")])
+    made = with_separate_caches(model, standard_target)
+    names = [value.name for value in all_values(made)]
+    assert len(names) == len(set(names))
+    assert [pair.input for pair in read_states(made)] == ["cache.0", "cache.1_1"]

@@ -82,6 +82,8 @@ def test_hidden_tokens_are_put_in_front(uses, changes, is_padded):
         ([WRITTEN], {}, True),
         ([WRITTEN, WRITTEN], {}, True),
         ([WRITTEN], {"mask": None}, True),
+        ([WRITTEN], {"mask": {"axes": ("one", "time", "keys")}}, False),
+        ([WRITTEN], {"mask": {"axes": ("batch", "keys")}}, True),
         ([WRITTEN, dataclasses.replace(WRITTEN, by_row=False)], {}, False),
         ([WRITTEN, dataclasses.replace(WRITTEN, places=None)], {}, False),
         ([dataclasses.replace(WRITTEN, places=frozenset({"positions", "other"}))], {}, False),

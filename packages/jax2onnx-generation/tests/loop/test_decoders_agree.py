@@ -41,6 +41,10 @@ DECODERS: dict[str, tuple[str, str, str, int | None]] = {
         "int64[B,T] tokens, int64[B,T] positions, float[B,40] cache", "float[B,40] next",
         f"{NUMBERS} next = ScatterElements<axis = 1>(cache, positions, new) {PLACES} {SEEN}", None,
     ),
+    "is written at the places of each row under a mask for all": (
+        "int64[B,T] tokens, int64[B,T] positions, bool[T,40] mask, float[B,40] cache", "float[B,40] next",
+        f"{NUMBERS} next = ScatterElements<axis = 1>(cache, positions, new) visible = Identity(mask) {SEEN}", None,
+    ),
     "is written where a counter says": (
         "int64[B,T] tokens, float[B,40] cache, int64 counter", "float[B,40] next, int64 count",
         (f"{COUNTED} row = Unsqueeze(at, front) same = Mul(tokens, none) positions = Add(row, same) {NUMBERS} "
@@ -65,10 +69,16 @@ DECODERS: dict[str, tuple[str, str, str, int | None]] = {
 }  # fmt: skip
 
 
-def generator_of(name: str, capacity: int = 40, vocabulary: int = VOCABULARY, window: int | None = None) -> Generator:
+def generator_of(
+    name: str, capacity: int = 40, vocabulary: int = VOCABULARY, window: int | None = None, *, is_double: bool = False
+) -> Generator:
     inputs, results, nodes, grows = DECODERS[name]
     logits = f"float[B,{1 if 'B,1' in inputs else 'T'},{VOCABULARY}] logits"
     text = f'<ir_version: 10, opset_import: ["": 18]> main ({inputs}) => ({logits}{results and ", " + results}) {{ {CONSTANTS} {nodes} {LOGITS} }}'
+    if is_double:
+        text = text.replace("float[2] {0, 1}", "double[2] {1, 1.0000000001}").replace(
+            logits, f"double{logits.removeprefix('float')}"
+        )
     model = ir.from_onnx_text(text.replace("40", str(capacity)).replace(str(VOCABULARY), str(vocabulary)))
     for value in (*model.graph.inputs, *model.graph.outputs):
         if value.shape is not None:
@@ -179,6 +189,15 @@ def test_a_draft_changes_no_token(name, draft, count, monkeypatch):
     assert found.accept_rate == (1 if right else found.accepted / found.drafted)
     assert found.drafted <= (8 if right else 8 * count)
     assert large.generate([5], max_new_tokens=3).ids == [continuation([3, 4, *found.ids[0], 5], 3)]
+
+
+@pytest.mark.parametrize("name", ["grows", "grows and is masked"])
+@pytest.mark.parametrize("draft", [False, True])
+@pytest.mark.parametrize("prompts", [[[3, 4]], [[1], [2, 3, 4]]])
+def test_logits_of_float64_are_told_apart(name, draft, prompts):
+    small = generator_of("is a sum") if draft else None
+    found = generator_of(name, is_double=True).generate(prompts, max_new_tokens=5, draft=small)
+    assert found.ids == [continuation(prompt, 5) for prompt in prompts]
 
 
 @pytest.mark.parametrize(("capacity", "written"), [(5, 4), (6, 5), (2, 1)])

@@ -48,7 +48,22 @@ def test_a_token_begins_the_texts_that_follow_nothing(tokenizer, monkeypatch, be
     assert prompt_rows(["a", "b"], tokenizer, 256, before) == rows
 
 
-@pytest.mark.parametrize("prompt", [3, [1.5], [[1, [2]]], np.zeros((1, 1, 1), int), [True], {"a": 1}, [None]])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        3,
+        [1.5],
+        [[1, [2]]],
+        np.zeros((1, 1, 1), int),
+        np.array(3),
+        np.array("a"),
+        [True],
+        {"a": 1},
+        [None],
+        b"ab",
+        bytearray(b"ab"),
+    ],
+)
 def test_what_is_no_prompt_is_refused(prompt):
     with pytest.raises(RuntimeInputError, match="A prompt is a list of ids"):
         prompt_rows(prompt, None, None)
@@ -80,7 +95,7 @@ def test_sequences_end_by_tokens_and_texts(stop, ends):
     assert ends_of(5, stop) == ends
 
 
-@pytest.mark.parametrize("stop", [1.5, [None], [""], True])
+@pytest.mark.parametrize("stop", [1.5, [None], [""], True, b"END", [b"END"]])
 def test_other_ends_are_refused(stop):
     with pytest.raises(OptionError, match="stop has tokens and texts"):
         ends_of(5, stop)
@@ -92,6 +107,11 @@ def test_other_ends_are_refused(stop):
         ({"ends": Ends(5, texts=("END",))}, "a stop text needs a tokenizer"),
         ({"beams": Beams(2), "sampling": Sampling(temperature=1.0)}, "they have no temperature"),
         ({"beams": Beams(2), "sampling": Sampling(repetition_penalty=2.0)}, "they have no temperature"),
+        (
+            {"ends": Ends(2), "beams": Beams(2, 1010.0)},
+            "length_penalty=1010.0, but 2 new tokens to this power are no number",
+        ),
+        ({"ends": Ends(2), "beams": Beams(2, -1010.0)}, "length_penalty=-1010.0, but 2 new tokens"),
         ({"chunk": True}, "prefill_chunk=True, but it is"),
         ({"chunk": 1.0}, "prefill_chunk=1.0, but it is"),
         ({"drafts": True}, "draft_tokens=True, but it is"),
@@ -115,6 +135,11 @@ def test_beams_have_no_stop_texts(tokenizer):
 def test_the_penalty_of_a_length_is_a_number(penalty):
     with pytest.raises(OptionError, match="length_penalty="):
         Beams(2, penalty)
+
+
+def test_the_power_of_a_length_is_a_number():
+    assert Request(Ends(2), beams=Beams(2, 1009.0)).beams.length_penalty == 1009
+    assert Request(Ends(1), beams=Beams(2, 1e300)).beams.length_penalty == 1e300
 
 
 def test_without_a_vocabulary_tokens_are_numbers_from_0_on():

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, Registry, errors
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_graph.build.names import Names
 
 from jax2onnx_haiku._compat import original_function
 
@@ -25,6 +26,9 @@ __all__ = ["register"]
 
 #: Path of a module → name → array, as parameters and states are.
 Arrays = Mapping[str, Mapping[str, Any]]
+
+#: Path of a module and name → the name among all arrays.
+NamesOf = Mapping[tuple[str, str], str]
 
 _BOUND = (
     "Give to_onnx the function with what transformed.init returned: (transformed, params) or (transformed, params, state), "
@@ -93,27 +97,24 @@ def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
         raise errors.InputError(f"This {type(transformed).__name__} goes with {' and '.join(needed)}. {_BOUND}")
     _check_leading(needed, given)
     given = [jax.tree.map(_as_jax, arrays) for arrays in given]
-    weights = {name: array for arrays in given for name, array in _named(arrays).items()}
+    names = _names(given)
+    weights = {
+        name: array for arrays, own in zip(given, names, strict=True) for name, array in _named(arrays, own).items()
+    }
     signature = inspect.signature(_original(transformed.apply))
 
     def fresh(values: Mapping[str, jax.Array]) -> BoundFunction:
-        held = [_replaced(arrays, values) for arrays in given]
+        held = [_replaced(arrays, values, own) for arrays, own in zip(given, names, strict=True)]
         return BoundFunction((transformed, *(held if values else given)), signature)
 
     def states(wanted: object) -> AdaptedStates | None:
         if len(given) < 2:
             return None
-        params, state = given
-        chosen = _chosen(state, wanted)
-
-        def with_states(values: Mapping[str, jax.Array]) -> BoundFunction:
-            weights = {name: array for name, array in values.items() if name not in chosen}
-            return BoundFunction((transformed, _replaced(params, weights), _replaced(state, values)), signature)
-
-        return AdaptedStates(chosen, with_states, lambda copy: {name: _named(copy.after)[name] for name in chosen})
+        chosen = _chosen(given[1], wanted, names[1])
+        return AdaptedStates(chosen, fresh, lambda copy: {name: _named(copy.after, names[1])[name] for name in chosen})
 
     def written(copy: BoundFunction) -> dict[str, jax.Array]:
-        return {name: array for name, array in _named(copy.after).items() if array is not weights.get(name)}
+        return {name: array for name, array in _named(copy.after, names[-1]).items() if array is not weights.get(name)}
 
     def training(wanted: object) -> AdaptedTraining | None:
         if wanted is not None:  # Haiku has no terms for that
@@ -130,27 +131,35 @@ def _adapt_bound(bound: tuple[Any, ...]) -> Adapted:
     return Adapted(fresh, weights, written=written, owners=owners, states=states, training=training)
 
 
-def _replaced(arrays: Arrays, values: Mapping[str, jax.Array]) -> Arrays:
+def _names(given: Sequence[Arrays]) -> list[NamesOf]:
+    """The names of parameters, and of a state, of which equal ones are numbered: the path of the module, and the own name."""
+    taken = Names()
+    return [
+        {(p, n): taken.unique(f"{p}.{n}") for p, bundle in (arrays or {}).items() for n in bundle} for arrays in given
+    ]
+
+
+def _replaced(arrays: Arrays, values: Mapping[str, jax.Array], names: NamesOf) -> Arrays:
     """Parameters, or a state, with the arrays `values`, by their names, in place of their own."""
-    return {p: {n: values.get(f"{p}.{n}", x) for n, x in bundle.items()} for p, bundle in arrays.items()}
+    return {p: {n: values.get(names[p, n], x) for n, x in bundle.items()} for p, bundle in arrays.items()}
 
 
-def _chosen(state: Arrays, wanted: object) -> dict[str, jax.Array]:
+def _chosen(state: Arrays, wanted: object, names: NamesOf) -> dict[str, jax.Array]:
     """The arrays of a state that `states` means: all of them for True, or those of which a function of module, name and value says so."""
     if wanted is True:
-        return _named(state)
+        return _named(state, names)
     if not isinstance(wanted, types.FunctionType | functools.partial):
         return {}
-    return {f"{p}.{n}": x for p, bundle in state.items() for n, x in bundle.items() if wanted(p, n, x)}
+    return {names[p, n]: x for p, bundle in state.items() for n, x in bundle.items() if wanted(p, n, x)}
 
 
 def _as_jax(leaf: Any) -> Any:
     return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
-def _named(arrays: Arrays | None) -> dict[str, Any]:
-    """The arrays by their names: the path of their module as Haiku writes it, and their own name."""
-    return {f"{path}.{name}": array for path, bundle in (arrays or {}).items() for name, array in bundle.items()}
+def _named(arrays: Arrays | None, names: NamesOf) -> dict[str, Any]:
+    """The arrays by their names; those that a call has made by their paths."""
+    return {names.get((p, n), f"{p}.{n}"): x for p, bundle in (arrays or {}).items() for n, x in bundle.items()}
 
 
 # -- functions without their parameters -----------------------------------------------------

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, Registry, entry_of, errors
 from jax2onnx_core.jax_types import Function, KeyPath, PyTree
+from jax2onnx_graph.build.names import numbered
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -267,13 +269,17 @@ def _unboxed(tree: PyTree) -> PyTree:
 
 
 def _named(variables: Variables) -> Iterator[tuple[str, KeyPath, str, jax.Array]]:
-    """Each array with its collection, its path in it and its name: the path, after the collection where another array has that name."""
+    """Each array with its collection, its path in it and its name: the path, after the collection where another array has that name.
+
+    Names that are equal even so are numbered.
+    """
     taken: set[str] = set()
-    for collection, tree in sorted(variables.items(), key=lambda item: item[0] != "params"):
+    for collection, tree in sorted(variables.items(), key=lambda item: (item[0] != "params", item[0])):
         for path, leaf in jax.tree_util.tree_flatten_with_path(_unboxed(tree))[0]:
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)):
-                name = f"{collection}.{name}" if name in taken else name
+                others = numbered(f"{collection}.{name}")
+                name = next(one for one in itertools.chain([name], others) if one not in taken)
                 taken.add(name)
                 yield collection, path, name, leaf
 

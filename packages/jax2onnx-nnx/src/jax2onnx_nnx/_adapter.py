@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, errors
 from jax2onnx_core.jax_types import PyTree
+from jax2onnx_graph.build.names import Names
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -32,6 +33,7 @@ def adapt(module: nnx.Module) -> Adapted:
 
     graph, state = nnx.split(module)
     leaves = _leaves(state)
+    names = _names(leaves)
     arrays = {path: _array(leaf) for path, leaf in leaves.items()}
     kept = {path for path, leaf in leaves.items() if not isinstance(leaf, (nnx.RngState, nnx.Intermediate))}
 
@@ -39,7 +41,7 @@ def adapt(module: nnx.Module) -> Adapted:
         return nnx.merge(graph, _replaced(state, values) if values else state, copy=True)
 
     def written(copy: nnx.Module) -> dict[str, jax.Array]:
-        after = {_name(path): _array(part) for path, part in _parts(copy) if path in kept}
+        after = {names[path]: _array(part) for path, part in _parts(copy) if path in kept}
         return {name: array for name, array in after.items() if array is not weights[name]}
 
     def states(wanted: object) -> AdaptedStates | None:
@@ -48,17 +50,17 @@ def adapt(module: nnx.Module) -> Adapted:
 
         def read(copy: nnx.Module) -> dict[str, jax.Array]:
             after = _leaves(nnx.state(copy))
-            return {_name(path): _array(after[path]) for path in chosen}
+            return {names[path]: _array(after[path]) for path in chosen}
 
-        return AdaptedStates({_name(path): arrays[path] for path in chosen}, holding, read)
+        return AdaptedStates({names[path]: arrays[path] for path in chosen}, holding, read)
 
-    weights = {_name(path): array for path, array in arrays.items()}
+    weights = {names[path]: array for path, array in arrays.items()}
     return Adapted(
         fresh=holding,
         weights=weights,
         written=written,
         modules=lambda copy: {_name(path): part for path, part in _parts(copy) if isinstance(part, nnx.Module)},
-        owners=_Owners(module, arrays),
+        owners=_Owners(module, {name: path for path, name in names.items()}),
         callable_like=module,
         states=states,
         training=lambda wanted: _training(module, nnx.Param if wanted is None else wanted),
@@ -98,9 +100,11 @@ def _holding(state: State, arrays: PyTree) -> State:
 
 def adapt_state(state: State) -> Adapted:
     """Name the arrays of a state that a function merges with the graph of its module."""
+    leaves = _leaves(state)
+    names = _names(leaves)
     return Adapted(
         fresh=lambda values: _replaced(state, values) if values else state,
-        weights={_name(path): _array(leaf) for path, leaf in _leaves(state).items()},
+        weights={names[path]: _array(leaf) for path, leaf in leaves.items()},
     )
 
 
@@ -108,13 +112,16 @@ def _replaced(state: State, values: Mapping[str, jax.Array]) -> State:
     """A state with the arrays `values`, by their names, in place of its own."""
     from flax import nnx
 
+    leaves = _leaves(state)
+    names = _names(leaves)
+
     def held(path: Path, leaf: Any) -> Any:
-        array = values.get(_name(path))
+        array = values.get(names[path])
         if array is None:
             return leaf
         return leaf.replace(array) if isinstance(leaf, nnx.Variable) else array
 
-    return nnx.from_flat_state({path: held(path, leaf) for path, leaf in _leaves(state).items()})
+    return nnx.from_flat_state({path: held(path, leaf) for path, leaf in leaves.items()})
 
 
 def _predicate(wanted: object) -> Callable[[Path, object], bool]:
@@ -187,11 +194,17 @@ def _name(path: Path) -> str:
     return ".".join(map(str, path))
 
 
+def _names(paths: Iterable[Path]) -> dict[Path, str]:
+    """The names of variables by their paths, of which equal ones are numbered: `("a.b",)` and `("a", "b")` are one text."""
+    taken = Names()
+    return {path: taken.unique(_name(path)) for path in paths}
+
+
 class _Owners(Mapping[str, str]):
     """The innermost module at or above each path, with its class: found when a message needs one, as the walk takes long."""
 
-    def __init__(self, module: nnx.Module, paths: Iterable[Path]) -> None:
-        self._module, self._paths = module, {_name(path): path for path in paths}
+    def __init__(self, module: nnx.Module, paths: Mapping[str, Path]) -> None:
+        self._module, self._paths = module, paths
 
     @functools.cached_property
     def _modules(self) -> dict[Path, nnx.Module]:

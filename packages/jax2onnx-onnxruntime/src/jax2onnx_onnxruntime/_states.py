@@ -169,6 +169,7 @@ class OrtStates:
     Attributes:
       values: the states by their names, those of `beside` among them.
       spare: second buffers of some of them.
+      ran: what ran last with each of them that is in another buffer since, unless that was taken back.
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class OrtStates:
         self._fed: AbstractSet[str] = frozenset()
         self.values: dict[str, Buffer] = {} if beside is None else beside.values
         self.spare: dict[str, Buffer] = {} if beside is None else beside.spare
-        self._has_run = False  # and was not taken back
+        self.ran: dict[str, OrtStates] = {} if beside is None else beside.ran
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """Run the model; the states move on."""
@@ -215,7 +216,9 @@ class OrtStates:
         self.values.update(turn.after)
         self.values.update(zip(turn.allocated, map(Buffer, binding.values(turn.allocated.values())), strict=True))
         self.spare.update(turn.before)
-        self._has_run = True
+        for state in self._outputs:
+            self.ran.pop(state, None)
+        self.ran.update(dict.fromkeys(turn.before, self))
         return binding.arrays(self._results)
 
     def _bind(self, turn: _Turn) -> None:
@@ -264,11 +267,11 @@ class OrtStates:
 
     def undo(self) -> None:
         """Put the states back to what they were before the last run."""
-        kept = self.spare if self._has_run else {}
+        kept = [state for state in self._outputs if state in self.spare and self.ran.get(state) is self]
         check_undo([state for state in self._outputs if state not in kept and 0 not in self.values[state].shape])
-        self._has_run = False
-        for state in self._outputs:
-            self.values[state], self.spare[state] = self.spare.get(state, self.values[state]), self.values[state]
+        for state in kept:
+            del self.ran[state]
+            self.values[state], self.spare[state] = self.spare[state], self.values[state]
 
     def read(self, state: str) -> Array:
         """A copy of a state."""

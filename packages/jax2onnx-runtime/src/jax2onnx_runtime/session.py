@@ -172,11 +172,13 @@ class ModelSession:
           OptionError: no state has such an axis, or one of another length, as a state has that grew.
         """
         known = {label for state in self.types.values() for label in state.labels}
-        for label in slots:
+        for label, places in slots.items():
             check_labels("reset", {label: 0}, known)
+            if np.ndim(places) != 1:
+                raise OptionError(f"reset: {label}={places!r}, but it is a list of entries, [{places!r}].")
         with self._lock:
-            for name, first in self.initial.items():
-                self.state[name] = self._with_slots(self.types[name], first, slots) if slots else first
+            first = self.initial
+            self.state.update({n: self._with_slots(self.types[n], first[n], slots) for n in first} if slots else first)
             if not slots:
                 self.state.begin()
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, ReadError, RuntimeInputError
-from jax2onnx_graph.labels import symbols_in
 from jax2onnx_graph.metadata import StatePair, read_states
 from jax2onnx_graph.saving.packing import PackedModel
 from jax2onnx_graph.saving.reading import read_model
@@ -25,7 +24,7 @@ from jax2onnx_runtime.runtimes import LoadedModel, Runtime
 from jax2onnx_runtime.session import ModelSession, open_model
 from jax2onnx_runtime.sizes import Sizes
 from jax2onnx_runtime.splitting import split_model
-from jax2onnx_runtime.state_values import StateSizes
+from jax2onnx_runtime.state_values import StateSizes, check_known
 from jax2onnx_runtime.states import RuntimeOptions
 
 __all__ = ["Stage", "Stages", "StagesSession"]
@@ -95,20 +94,12 @@ class Stage:
           threads: how many threads compute one operator.
         """
         own = {pair.input for pair in self.states}
-        symbols = {s for v in self.model.graph.inputs if v.name in own for d in v.shape or () for s in _labels(d)}
-        sizes, window, limits = ({k: v for k, v in (d or {}).items() if k in symbols} for d in (sizes, window, limits))
         interface = named_interface(self.model)
         return open_model(
             self.model, self.runtime, CallSteps(interface, interface.sizes_in(self.model)), symbol_space(self.model),
             initial={name: array for name, array in (initial or {}).items() if name in own},
-            sizes=StateSizes(sizes, window, limits), options=RuntimeOptions(threads),
+            sizes=StateSizes(sizes or {}, window or {}, limits or {}).for_model(self.model), options=RuntimeOptions(threads),
         )  # fmt: skip
-
-
-def _labels(dim: object) -> set[str]:
-    """The label of a dimension and its symbols."""
-    text = str(dim.value) if isinstance(dim, ir.SymbolicDim) else str(dim)
-    return {text, *symbols_in(text)}
 
 
 def _unpickled(name: str, packed: PackedModel, runtime: Runtime) -> Stage:
@@ -170,10 +161,7 @@ class Stages:
                 f"The state {lost[0]!r} is read or written in several stages. Split elsewhere, or hand it over yourself: "
                 "run({…}) takes and returns states like all arrays."
             )
-        if unknown := [name for name in initial or {} if name not in own]:
-            raise OptionError(
-                f"initial: there is no state {unknown[0]!r}; the states are {', '.join(sorted(own)) or 'none'}."
-            )
+        check_known([s.model for s in self.stages], StateSizes(sizes or {}, window or {}, limits or {}), initial or {})
         given = {"initial": initial, "sizes": sizes, "window": window, "limits": limits}
         sessions = [stage.session(**given) for stage in self.stages]  # type: ignore[arg-type]  # one type for each name
         return StagesSession(self, sessions)

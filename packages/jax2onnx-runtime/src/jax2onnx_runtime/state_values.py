@@ -6,7 +6,7 @@ import abc
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ __all__ = [
     "StateSizes",
     "States",
     "capacities",
+    "check_known",
     "check_labels",
     "check_returns",
     "first_value",
@@ -205,7 +206,7 @@ def first_value(
 ) -> Array:
     """The first value of a state: the given one, that which the model was exported with, or zeros."""
     if state.name in initial:
-        return np.asarray(initial[state.name])
+        return np.array(initial[state.name])
     if state.name not in held:
         return _zeros(state, sizes, space)
     value = held[state.name]
@@ -261,6 +262,20 @@ def check_labels(option: str, values: Mapping[str, int], known: set[str]) -> Non
             raise OptionError(f"{option}: no axis of a state that it can be about is {label!r}; there are: {shown}.")
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise OptionError(f"{option}: {label} = {size!r}, but a size is a whole number from 0 on.")
+
+
+def check_known(models: Sequence[ir.Model], sizes: StateSizes, initial: Collection[str]) -> None:
+    """Raise OptionError where sizes, or the names of first values, are about no state of any of several models."""
+    states = {pair.input for model in models for pair in read_states(model)}
+    if unknown := [name for name in initial if name not in states]:
+        raise OptionError(
+            f"initial: there is no state {unknown[0]!r}; the states are {', '.join(sorted(states)) or 'none'}."
+        )
+    used = [sizes.for_model(model) for model in models]
+    for option, given in vars(sizes).items():
+        for label in given:
+            if not any(label in vars(one)[option] for one in used):
+                raise OptionError(f"{option}: no axis of a state that it can be about is {label!r}.")
 
 
 def state_type(model: ir.Model, pair: StatePair) -> StateType:

@@ -105,7 +105,7 @@ def check_undo(lost: Sequence[str]) -> None:
     if lost:
         raise RuntimeInputError(
             f"The last run cannot be taken back: the state {lost[0]!r} has no value of before. There was no run, it was taken back, or "
-            "the state was set since, or is updated in its own memory."
+            "the state was set since, by another program, too, or is updated in its own memory."
         )
 
 
@@ -125,6 +125,7 @@ class NumpyStates:
 
     Attributes:
       values: the states by their names, those of `beside` among them.
+      before: what ran last with each of them that nothing has set since, and its value before.
     """
 
     def __init__(
@@ -135,15 +136,14 @@ class NumpyStates:
         self._outputs = [value.name for value in model.graph.outputs]
         self._input_of = {pair.output: pair.input for pair in pairs}
         self._inputs = [str(value.name) for value in model.graph.inputs]
-        # The values before the last run of those that nothing has set since.
-        self._before: dict[str, Array] = {}
         self.values: dict[str, Array] = {} if beside is None else beside.values
+        self.before: dict[str, tuple[NumpyStates, Array]] = {} if beside is None else beside.before
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """One run of the model."""
         own = {name: self.values[name] for name in self._inputs if name in self.values and name not in inputs}
         named = dict(zip(self._outputs, self._run({**inputs, **own}), strict=True))
-        self._before = {state: own[state] for state in self._input_of.values()}
+        self.before.update({state: (self, own[state]) for state in self._input_of.values()})
         self.values.update({state: named[output] for output, state in self._input_of.items()})
         return [array for name, array in named.items() if name not in self._input_of]
 
@@ -154,7 +154,7 @@ class NumpyStates:
     def write(self, state: str, array: Array) -> None:
         """Replace a state."""
         self.values[state] = array.copy()
-        self._before.pop(state, None)
+        self.before.pop(state, None)
 
     def keep_last(self, state: str, axis: int, count: int) -> None:
         """Cut off what is before the last entries along an axis."""
@@ -170,6 +170,7 @@ class NumpyStates:
 
     def undo(self) -> None:
         """Put the states back to what they were before the last run."""
-        check_undo([state for state in self._input_of.values() if state not in self._before])
-        self.values.update(self._before)
-        self._before = {}
+        before = {state: found for state in self._input_of.values() if (found := self.before.get(state)) is not None}
+        check_undo([state for state in self._input_of.values() if state not in before or before[state][0] is not self])
+        for state, (_, array) in before.items():
+            self.write(state, array)

@@ -10,10 +10,12 @@ from typing import TypeAlias
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.facts.axes import axis_of, named_axes
 from jax2onnx_graph.facts.values import dims_of, known, same_dims
 from jax2onnx_graph.metadata import DIMS_KEY, StatePair, read_states, write_states
 from jax2onnx_graph.rewrite.patterns import operation, without_axis
+from jax2onnx_graph.traversal import all_values
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from jax2onnx_runtime.runtimes import Runtime
@@ -71,11 +73,11 @@ def unstacked(model: ir.Model, among: Collection[str] | None = None) -> Unstacke
     if not any(_level(*_values(model.graph, pair), pair.grows) for pair in chosen):
         return None
     copy = model.clone()
-    stacks, pairs = {}, []
+    stacks, pairs, names = {}, [], Names(value.name for value in all_values(copy) if value.name)
     for pair in read_states(copy):
         part: Part = pair.input
         if pair in chosen:
-            part, found = _taken_apart(copy.graph, *_values(copy.graph, pair), pair.grows)
+            part, found = _taken_apart(copy.graph, *_values(copy.graph, pair), pair.grows, names)
             pairs += found
         else:
             pairs.append(pair)
@@ -171,15 +173,16 @@ def _squeezed(values: Sequence[tuple[ir.Value, int]], axis: int) -> list[tuple[i
     return found
 
 
-def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value, grows: int | None) -> tuple[Part, list[StatePair]]:
+def _taken_apart(
+    graph: ir.Graph, before: ir.Value, after: ir.Value, grows: int | None, names: Names
+) -> tuple[Part, list[StatePair]]:  # fmt: skip
     """The states that a state becomes, and their pairs."""
     level = _level(before, after, grows)
     old, new = str(before.name), str(after.name)
-    taken = {value.name for node in graph for value in node.outputs} | {value.name for value in graph.inputs}
-    count = 0 if level is None else len(level.entries)
-    if level is None or any(f"{name}.{i}" in taken for name in (old, new) for i in range(count)):
+    if level is None:
         return old, [StatePair(old, new, grows)]
-    inputs = [_input(before, i, level.axis) for i in range(count)]
+    count = len(level.entries)
+    inputs = [_input(before, names.unique(f"{old}.{i}"), level.axis) for i in range(count)]
     place = graph.inputs.index(before)
     graph.inputs[place : place + 1] = inputs
     for value, number in level.reads:
@@ -188,18 +191,18 @@ def _taken_apart(graph: ir.Graph, before: ir.Value, after: ir.Value, grows: int 
         _take_shape_of(graph, node, inputs[0], level.axis, count)
     entries = [dict(level.reads).get(entry) for entry in level.entries]
     values = [entry if i is None else inputs[i] for entry, i in zip(level.entries, entries, strict=True)]
-    outputs = [_output(graph, value, f"{new}.{i}", values[:i]) for i, value in enumerate(values)]
+    outputs = [_output(graph, value, names.unique(f"{new}.{i}"), values[:i]) for i, value in enumerate(values)]
     place = graph.outputs.index(after)
     graph.outputs[place : place + 1] = outputs
     within = None if grows is None else grows - (grows > level.axis)
-    found = [_taken_apart(graph, *pair, within) for pair in zip(inputs, outputs, strict=True)]
+    found = [_taken_apart(graph, *pair, within, names) for pair in zip(inputs, outputs, strict=True)]
     return Stack(level.axis, tuple(part for part, _ in found)), [pair for _, pairs in found for pair in pairs]
 
 
-def _input(before: ir.Value, number: int, axis: int) -> ir.Value:
+def _input(before: ir.Value, name: str, axis: int) -> ir.Value:
     dims = dims_of(before) or ()
     shape = ir.Shape([*dims[:axis], *dims[axis + 1 :]])
-    made = ir.Value(name=f"{before.name}.{number}", type=before.type, shape=shape)
+    made = ir.Value(name=name, type=before.type, shape=shape)
     made.metadata_props.update({key: text for key, text in before.metadata_props.items() if key != DIMS_KEY})
     return made
 

@@ -6,7 +6,7 @@ import pytest
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_runtime.adapters.finding import chosen_pairs, low_rank_pairs
 
-from examples.low_rank_models import FOUND, NOT_FOUND, SCALES, make_model
+from examples.low_rank_models import FOUND, NOT_FOUND, SCALES, SQUARES, make_model
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -90,6 +90,24 @@ def test_a_pair_that_is_used_twice_is_one() -> None:
 @pytest.mark.parametrize("name", NOT_FOUND)
 def test_what_resembles_one_is_not(name: str) -> None:
     assert low_rank_pairs(make_model(NOT_FOUND[name])) == []
+
+
+@pytest.mark.parametrize("name", SQUARES)
+def test_what_resembles_one_of_a_square_activation_is_not(name: str) -> None:
+    assert low_rank_pairs(make_model(SQUARES[name], "float[8, 8] y", "float[8, 8] x")) == []
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "h = MatMul(x, square) p = MatMul(x, a) q = MatMul(p, b8) y = Add(h, q)",
+        "h = MatMul(x, square) p = Gemm<transA = 1, transB = 1>(a, x) q = Gemm<transA = 1>(p, b8) y = Add(h, q)",
+        "h0 = MatMul(x, square) h = Cast<to = 10>(h0) p = MatMul(x, a) q0 = MatMul(p, b8) q = Cast<to = 10>(q0) s = Add(h, q) y = Cast<to = 1>(s)",
+        "i = Cast<to = 11>(x) r = Cast<to = 1>(i) h = MatMul(r, square) p = MatMul(x, a) q = MatMul(p, b8) y = Add(h, q)",
+    ],
+)
+def test_a_square_activation_has_adapters(nodes: str) -> None:
+    assert len(low_rank_pairs(make_model(nodes, "float[8, 8] y", "float[8, 8] x"))) == 1
 
 
 def test_a_product_that_is_returned_is_not() -> None:

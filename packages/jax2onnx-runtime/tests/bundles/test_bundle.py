@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -132,9 +133,12 @@ def test_what_is_no_bundle(programs: dict[str, Program], message: str) -> None:
         ),
         ({"encode.memory": "decode.keys"}, r"there is no input 'decode\.keys'"),
         ({"encode.memory": "encode.x"}, "within one program"),
+        ({"encode.memory": 5}, "links map outputs to inputs of other programs, .*; 5 is no input"),
+        ({"encode.memory": [5]}, "; 5 is no input"),
+        ({5: "decode.memory"}, "; 5 is no output"),
     ],
 )
-def test_links_that_do_not_fit(links: dict[str, str], message: str) -> None:
+def test_links_that_do_not_fit(links: dict[Any, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Bundle({"encode": encoder(), "decode": decoder()}, links=links)
 

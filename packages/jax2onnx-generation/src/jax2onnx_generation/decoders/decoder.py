@@ -149,7 +149,7 @@ class Decoder:
             for start, stop in chunks:
                 logits = self._run(tokens[:, start:stop], None)
             # Those of a long prompt are not kept for the sake of its last token's.
-            return logits[:, -1].astype(np.float32, copy=logits.shape[1] > 1)
+            return _exact(logits[:, -1], copy=logits.shape[1] > 1)
         last = count - 1 - real[:, ::-1].argmax(1)
         found: list[Array | None] = [None] * len(new)
         for start, stop in chunks:
@@ -157,7 +157,7 @@ class Decoder:
             for row, place in enumerate(last):
                 if start <= place < stop:
                     found[row] = logits[row, place - start if self.forms.logits.has_all else -1]
-        return np.stack([row for row in found if row is not None]).astype(np.float32, copy=False)
+        return _exact(np.stack([row for row in found if row is not None]))
 
     def align(self, wanted: Sequence[Sequence[int]]) -> list[list[int]]:
         """Let the states be those of the beginnings of these rows of tokens, of as much of them as is possible; the rests.
@@ -185,7 +185,7 @@ class Decoder:
         tokens = np.array([new])
         self.check_room(len(new))
         parts = [self._run(tokens[:, a:b], None) for a, b in self._chunks(len(new))]
-        return np.concatenate([part[0] for part in parts]).astype(np.float32, copy=False)
+        return _exact(np.concatenate([part[0] for part in parts]))
 
     def _padded(self, new: Sequence[Sequence[int]]) -> tuple[Array, Array | None]:
         """Tokens [B, T] of rows of different lengths, and which of them are real; None where all are."""
@@ -411,6 +411,11 @@ class Decoder:
             self.session.state[name] = array
         self.tokens, self.spoiled = [list(row) for row in snapshot.tokens], set(snapshot.spoiled)
         self._places, self._free, self._hidden = snapshot.places, 0, snapshot.hidden
+
+
+def _exact(logits: Array, *, copy: bool = False) -> Array:
+    """Logits with all their digits, in float32 at least."""
+    return logits.astype(np.promote_types(logits.dtype, np.float32), copy=copy)
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.metadata import StatePair, read_states, write_states
 from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.targets import Target
+from jax2onnx_graph.traversal import all_values
 from jax2onnx_runtime.unstacking import unstacked
 
 from jax2onnx_generation.decoders.declaration import declared_roles, declared_states, decoder_metadata
@@ -34,8 +36,11 @@ def with_separate_caches(model: ir.Model, target: Target) -> ir.Model:
     """
     found = unstacked(model)
     copy = model.clone() if found is None else found.model
-    editor = GraphEditor(copy.graph, opset=opset_of(copy), target=target)
-    pairs = [one for pair in read_states(copy) for one in _separated(editor, pair)]
+    editor, names = (
+        GraphEditor(copy.graph, opset=opset_of(copy), target=target),
+        Names(str(v.name) for v in all_values(copy)),
+    )
+    pairs = [one for pair in read_states(copy) for one in _separated(editor, pair, names)]
     write_states(copy, pairs)
     _declare_parts(model, copy)
     editor.finish()
@@ -57,7 +62,7 @@ def _declare_parts(model: ir.Model, copy: ir.Model) -> None:
         decoder_metadata(roles=declared_roles(model), states=kinds).write(copy)
 
 
-def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
+def _separated(editor: GraphEditor, pair: StatePair, taken: Names) -> Iterator[StatePair]:
     """The states of single layers that a state becomes; itself, if it is none of all layers."""
     graph = editor.graph
     before = next(value for value in graph.inputs if value.name == pair.input)
@@ -69,7 +74,7 @@ def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
         yield pair
         return
     shape, rest = (ir.Shape([*d[:axis], *d[axis + 1 :]]) for d in (dims, dims_of(after) or dims))
-    names = [(f"{pair.input}.{i}", f"{pair.output}.{i}") for i in range(count)]
+    names = [(taken.unique(f"{pair.input}.{i}"), taken.unique(f"{pair.output}.{i}")) for i in range(count)]
     inputs = [ir.Value(name=name, type=before.type, shape=shape) for name, _ in names]
     place = graph.inputs.index(before)
     graph.inputs[place : place + 1] = inputs
@@ -88,4 +93,4 @@ def _separated(editor: GraphEditor, pair: StatePair) -> Iterator[StatePair]:
         value.name = name
     grows = None if pair.grows is None else pair.grows - int(axis < pair.grows)
     for old, new in names:
-        yield from _separated(editor, StatePair(old, new, grows))
+        yield from _separated(editor, StatePair(old, new, grows), taken)

@@ -63,12 +63,9 @@ def _batching(forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: boo
     positions, caches = forms.positions, [use for use in uses if use.kind.kind is Kind.CACHE]
     if caches and kinds == {Kind.CACHE}:
         has_last = forms.logits.has_all or forms.tokens.time == 1
+        of_rows = positions is not None and all(form.is_of_rows for form in (positions, forms.mask) if form is not None)
         own = all(use.by_row and positions is not None and use.places == frozenset({positions.name}) for use in caches)
-        return (
-            Batching.OWN_POSITIONS
-            if own and has_last and positions is not None and positions.is_of_rows
-            else Batching.EQUAL_LENGTHS
-        )
+        return Batching.OWN_POSITIONS if own and has_last and of_rows else Batching.EQUAL_LENGTHS
     counters = {use.pair.input for use in uses if use.kind.kind is Kind.COUNTER}
     if not all(use.places and use.places <= counters for use in caches):
         return Batching.EQUAL_LENGTHS

@@ -22,6 +22,10 @@ Prompt = str | Array | Sequence[int] | Sequence[str] | Sequence[Sequence[int]]
 Stops = int | str | Sequence[int | str]
 
 
+# The powers of e up to this one, and their reciprocals, are numbers.
+_LARGEST_EXPONENT = 700
+
+
 @dataclasses.dataclass(frozen=True)
 class Ends:
     """The ends of a sequence.
@@ -89,6 +93,10 @@ class Request:
             raise OptionError(
                 "beams are compared by their probabilities: they have no temperature, no penalty and no stop texts."
             )
+        if abs(self.beams.length_penalty) * math.log(self.ends.count) > _LARGEST_EXPONENT:
+            raise OptionError(
+                f"length_penalty={self.beams.length_penalty!r}, but {self.ends.count} new tokens to this power are no number."
+            )
         for option, number in (
             ("prefill_chunk", 1 if self.chunk is None else self.chunk),
             ("draft_tokens", self.drafts),
@@ -105,7 +113,7 @@ def ends_of(count: int, stop: Stops) -> Ends:
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise OptionError(f"max_new_tokens={count!r}, but it is a whole number from 1 on.")
-    given: Iterable[object] = stop if isinstance(stop, Iterable) and not isinstance(stop, str) else [stop]
+    given: Iterable[object] = stop if isinstance(stop, Iterable) and not isinstance(stop, str | bytes) else [stop]
     tokens, texts = set(), []
     for one in given:
         if isinstance(one, str) and one:
@@ -153,10 +161,11 @@ def _prompts(prompt: Prompt) -> list[object]:
     """The prompts one by one, texts or ids."""
     if isinstance(prompt, str):
         return [prompt]
-    if not isinstance(prompt, Sequence | np.ndarray):
+    # The numbers of bytes are no tokens.
+    if not isinstance(prompt, Sequence | np.ndarray) or isinstance(prompt, bytes | bytearray | memoryview):
         raise _wrong(prompt)
-    if isinstance(prompt, np.ndarray) and prompt.ndim == 2:
-        return list(prompt)
+    if isinstance(prompt, np.ndarray) and prompt.ndim != 1:
+        return list(prompt) if prompt.ndim else [prompt]
     items = list(prompt)
     if items and all(isinstance(item, str) or (not isinstance(item, int | np.integer)) for item in items):
         return items

@@ -11,7 +11,7 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.axis_maps import Iteration, axis_maps
 from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
 from jax2onnx_graph.facts.values import LabelledDim, constant_tensor, dims_of, known
-from jax2onnx_graph.rewrite.patterns import is_floating, scalar, source_of
+from jax2onnx_graph.rewrite.patterns import is_floating, scalar
 
 from jax2onnx_runtime.adapters.stacks import entry_of, stacks_among
 
@@ -182,23 +182,42 @@ def _pair(a: ir.Value, walk: _Walk) -> LowRankPair:
 
 @dataclasses.dataclass(frozen=True)
 class _Path:
-    """The way from the first product: a value, its axis that is the rank, the activation, and the scale so far."""
+    """The way from the first product.
+
+    Attributes:
+      value: a value on it.
+      axis: the axis of the value that is the rank.
+      activation: what the first matrix is multiplied by.
+      scale: the scale so far.
+      is_of_rows: whether the activation is summed over its last axis, as in `x @ a`.
+    """
 
     value: ir.Value
     axis: int
     activation: ir.Value
     scale: float
+    is_of_rows: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class _End:
-    """The second product: its node, the other matrix with its axis, the activation and the scale so far."""
+    """The second product.
+
+    Attributes:
+      node: its node.
+      matrix: the other matrix.
+      matrix_axis: the axis of it that is the rank.
+      activation: what the first matrix is multiplied by.
+      scale: the scale so far.
+      is_of_rows: whether the result is `x @ a @ b`, for an activation x; with two axes it may be its transpose, or `b @ a @ x`.
+    """
 
     node: ir.Node
     matrix: ir.Value
     matrix_axis: int
     activation: ir.Value
     scale: float
+    is_of_rows: bool
 
 
 class _Walk:
@@ -220,7 +239,7 @@ class _Walk:
             raise _NotLowRankError("the model returns it")
         for node, index in matrix.uses():
             entry = entry_of(node, index)
-            if entry is not None or _is(node, "Cast", "Identity"):
+            if entry is not None or _is_copy(node):
                 yield from self.uses(node.outputs[0] if entry is None else entry)
             elif len(dims_of(matrix) or ()) != 2:
                 raise _NotLowRankError(f"{node.op_type} reads the matrices of all layers at once")
@@ -229,7 +248,7 @@ class _Walk:
 
     def matrix(self, value: ir.Value | None) -> ir.Value | None:
         """The constant that a value is a copy or an entry of, in whatever type; the value behind the copies where there is none."""
-        origin = source_of(value, "Cast", "Identity")
+        origin = _origin(value)
         stack = None if origin is None else self._stacks.get(origin)
         return origin if stack is None else stack
 
@@ -243,7 +262,8 @@ class _Walk:
         result = node.outputs[0]
         if index == 0 and len(dims_of(other) or ()) != 2:
             raise _NotLowRankError("it is the left factor of a product")
-        return _Path(result, _axis_behind(node, index, _rank_axis(node, index)), other, _alpha(node))
+        is_of_rows = _summed_axis(node, 1 - index) == len(dims_of(other) or ()) - 1
+        return _Path(result, _axis_behind(node, index, _rank_axis(node, index)), other, _alpha(node), is_of_rows)
 
     def follow(self, path: _Path) -> None:
         """Follow the axis to the products in which it is summed over."""
@@ -259,7 +279,7 @@ class _Walk:
                 scale = path.scale * factor if node.op_type == "Mul" else path.scale / factor
             elif _is_flattening(node, index, path.axis):
                 self.flattenings.append(node)
-            elif not _is(node, "Cast", "Identity"):
+            elif not _is_copy(node):
                 self.ends.append(self._end(node, index, path))
                 continue
             axis = _axis_behind(node, index, path.axis)
@@ -273,7 +293,9 @@ class _Walk:
             raise _NotLowRankError(
                 "the axis that it has in common with the next matrix is not the one that is summed over"
             )
-        return _End(node, matrix, 1 - _rank_axis(node, 1 - index), path.activation, path.scale * _alpha(node))
+        axis, last = _rank_axis(node, 1 - index), len(dims_of(node.outputs[0]) or ()) - 1
+        is_of_rows = path.is_of_rows and _axis_behind(node, 1 - index, axis) == last
+        return _End(node, matrix, 1 - axis, path.activation, path.scale * _alpha(node), is_of_rows)
 
 
 def _is_flattening(node: ir.Node, index: int, axis: int) -> bool:
@@ -313,6 +335,18 @@ def _copies_sizes(shape: ir.Value | None) -> bool:
 
 def _is(node: ir.Node, *op_types: str) -> bool:
     return node.op_type in op_types and not node.domain
+
+
+def _is_copy(node: ir.Node) -> bool:
+    """Whether a node copies floating-point numbers, perhaps rounded to another such type."""
+    return _is(node, "Identity") or (_is(node, "Cast") and is_floating(node.outputs[0]))
+
+
+def _origin(value: ir.Value | None, *further: str) -> ir.Value | None:
+    """The value that a value is a copy of, by way of these operators, too."""
+    while value is not None and (node := value.producer()) is not None and (_is_copy(node) or _is(node, *further)):
+        value = node.inputs[0]
+    return value
 
 
 def _is_product(node: ir.Node) -> bool:
@@ -364,6 +398,8 @@ def _added(end: _End, sizes: tuple[int, int], matrix: _Matrix) -> tuple[float, B
     value, scale = end.node.outputs[0], end.scale
     if _is(end.node, "Gemm") and len(end.node.inputs) > 2:
         return scale, "it has an addend of its own"
+    if not end.is_of_rows:
+        return scale, "it multiplies the activation from the other side"
     while True:
         uses = list(value.uses())
         if value.is_graph_output() or len(uses) != 1:
@@ -374,7 +410,7 @@ def _added(end: _End, sizes: tuple[int, int], matrix: _Matrix) -> tuple[float, B
             return scale, _base(node, index, end.activation, sizes, matrix)
         if factor:
             scale = scale * factor if node.op_type == "Mul" else scale / factor
-        elif not _is(node, "Cast", "Identity", "Reshape") or index:
+        elif not (_is_copy(node) or _is(node, "Reshape")) or index:
             return scale, f"its product is read by {node.op_type}"
         value = node.outputs[0]
 
@@ -394,7 +430,7 @@ def _base(
         weight = matrix(node.inputs[1])
         if weight is None or not _is_weight(weight):
             continue
-        rows, of_pair = (source_of(x, "Cast", "Identity", "Reshape") for x in (node.inputs[0], activation))
+        rows, of_pair = (_origin(x, "Reshape") for x in (node.inputs[0], activation))
         same_rows = rows is of_pair and not _is_transposed(node, 0) and _alpha(node) == 1.0
         shape = _shape(weight)[::-1] if _is_transposed(node, 1) else _shape(weight)
         if same_rows and shape == sizes:
@@ -418,7 +454,7 @@ def _summands(value: ir.Value) -> Iterable[ir.Value]:
         if found.is_graph_output() or len(list(found.uses())) != 1:
             continue
         node = found.producer()
-        if node is not None and _is(node, "Add", "Cast", "Identity", "Reshape"):
+        if node is not None and (_is_copy(node) or _is(node, "Add", "Reshape")):
             waiting += [operand for operand in node.inputs[: 2 if _is(node, "Add") else 1] if operand is not None]
         else:
             yield found

@@ -54,7 +54,7 @@ def read_links(given: object, programs: Mapping[str, Program]) -> list[Link]:
     known = {name: _inputs(program) for name, program in programs.items()}
     for output, inputs in given.items():
         source, result = _place(output, outputs, "output")
-        for one in [inputs] if isinstance(inputs, str) else inputs:
+        for one in inputs if isinstance(inputs, Iterable) and not isinstance(inputs, str) else [inputs]:
             target, name = _place(one, known, "input")
             links.append(Link(source, result, target, name))
     for link in links:

@@ -18,7 +18,7 @@ from jax2onnx_runtime.feeds import symbol_space
 from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.pytrees import PyTree
 from jax2onnx_runtime.session import ModelSession, open_session
-from jax2onnx_runtime.state_values import Lock, SavedStates, StateSizes
+from jax2onnx_runtime.state_values import Lock, SavedStates, StateSizes, check_known
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 from jax2onnx_runtime.unstacking import StackedStates, Unstacked
 
@@ -93,7 +93,7 @@ class BundleSession(Mapping[str, ModelSession]):
         self, programs: Mapping[str, Loadable], links: Sequence[Link], sizes: StateSizes,
         initial: Mapping[str, Array], options: RuntimeOptions,
     ) -> None:  # fmt: skip
-        _check_known([loadable.program for loadable in programs.values()], sizes, initial)
+        check_known([loadable.program.model for loadable in programs.values()], sizes, initial)
         self._links, self._lock = links, threading.RLock()
         self._arrays: dict[tuple[str, str], Array] = {}
         self._sessions: dict[str, ModelSession] = {}
@@ -197,17 +197,3 @@ class BundleSession(Mapping[str, ModelSession]):
 def _shared(session: ModelSession, names: set[str]) -> Iterator[tuple[str, Array]]:
     """The states of a session that are among `names`."""
     return ((name, session.state[name]) for name in session.state if name in names)
-
-
-def _check_known(programs: Sequence[Program], sizes: StateSizes, initial: Mapping[str, Array]) -> None:
-    """Raise OptionError where an option is about no state of any program."""
-    states = {pair.input for program in programs for pair in read_states(program.model)}
-    if unknown := [name for name in initial if name not in states]:
-        raise OptionError(
-            f"initial: there is no state {unknown[0]!r}; the states are {', '.join(sorted(states)) or 'none'}."
-        )
-    used = [sizes.for_model(program.model) for program in programs]
-    for option in ("sizes", "window", "limits"):
-        for label in vars(sizes)[option]:
-            if not any(label in vars(one)[option] for one in used):
-                raise OptionError(f"{option}: no axis of a state that it can be about is {label!r}.")
