@@ -17,6 +17,17 @@ from jax2onnx_core.frontend.activation import _own_code, activation_window
 from jax2onnx_core.frontend.claims import JaxFunctions
 
 
+def plugin_of(*tables):
+    """A plugin that registers these tables."""
+
+    class Plugin:
+        @hookimpl
+        def jax2onnx_register(self, registry):
+            registry.add(*tables)
+
+    return Plugin()
+
+
 @pytest.fixture
 def library():
     """A module with a function under two names, a class, and something to rename it to."""
@@ -58,12 +69,7 @@ def plugin():
     def lower_layer(ctx, x, weight):
         return ctx.op.Mul(weight, x)
 
-    class Plugin:
-        @hookimpl
-        def jax2onnx_register(self, registry):
-            registry.add(rules, composites)
-
-    return Plugin()
+    return plugin_of(rules, composites)
 
 
 def names_of(program):
@@ -98,6 +104,28 @@ def test_a_composite_that_says_no_is_traced_as_it_is(library, plugin):
     program = to_onnx(lambda x: library.bump(x, by=-1.0), [(3,)], plugins=[plugin])
     assert not any(name.startswith("windowed") for name, _ in program.log.ways)
     program.verify()
+
+
+@pytest.mark.parametrize("operand", [lambda x, by: by, lambda x, by: jnp.full(x.shape, by)], ids=["number", "array"])
+def test_a_call_without_an_argument_means_another_than_one_with_it(library, operand):
+    composites, rules = Composites(), Rules()
+
+    @composites.call("windowed:bump", name="windowed.bump")
+    def bump(x, *, by=1.0):
+        return Call(x, operand(x, by))
+
+    @rules.lower("windowed.bump")
+    def lower_bump(ctx, x, by):
+        ctx.decline("never")
+
+    program = to_onnx(
+        lambda x: (library.bump(x), library.bump(x, by=3.0), library.bump(x)),
+        [(3,)],
+        plugins=[plugin_of(rules, composites)],
+    )
+    x = np.linspace(-1, 1, 3, dtype=np.float32)
+    for result, by in zip(program(x), [1.0, 3.0, 1.0], strict=True):
+        np.testing.assert_allclose(result, np.tanh(x) + by, rtol=1e-6)
 
 
 def test_a_rule_that_declines_leaves_the_original(library, plugin):
@@ -207,12 +235,7 @@ def test_a_replacement_is_the_result(library):
     def bump(x, *, by=1.0):
         return None if by == 0 else Replacement(library.bump(x, by=0) + by)
 
-    class Plugin:
-        @hookimpl
-        def jax2onnx_register(self, registry):
-            registry.add(composites)
-
-    program = to_onnx(lambda x: library.bump(x, by=3.0), [(3,)], plugins=[Plugin()])
+    program = to_onnx(lambda x: library.bump(x, by=3.0), [(3,)], plugins=[plugin_of(composites)])
     assert [node.op_type for node in program.model.graph] == ["Tanh", "Add", "Add"]
     program.verify()
 
@@ -231,12 +254,7 @@ def two_operands(library):
         assert len(ctx.known_dims(weight)) == 1
         return ctx.op.Mul(weight, x)
 
-    class Plugin:
-        @hookimpl
-        def jax2onnx_register(self, registry):
-            registry.add(rules, composites)
-
-    return Plugin()
+    return plugin_of(rules, composites)
 
 
 @pytest.mark.parametrize(("axes", "whole"), [((0, None), True), ((None, 0), False), ((0, 0), False)])
@@ -270,13 +288,10 @@ def test_operands_that_are_not_mapped_may_have_an_axis_of_one(library, axes):
         assert dims == tuple(1 if axis is None else 2 for axis in axes)
         return ctx.op.Add(ctx.op.Tanh(x), ctx.reshape(by, (dims[1], 1)))
 
-    class Plugin:
-        @hookimpl
-        def jax2onnx_register(self, registry):
-            registry.add(rules, composites)
-
     shapes = [shape if axis is None else (2, *shape) for axis, shape in zip(axes, [(3,), ()], strict=True)]
-    program = to_onnx(jax.vmap(lambda x, by: library.bump(x, by=by), axes), shapes, plugins=[Plugin()])
+    program = to_onnx(
+        jax.vmap(lambda x, by: library.bump(x, by=by), axes), shapes, plugins=[plugin_of(rules, composites)]
+    )
     assert ("windowed.bump", "rule") in program.log.ways
     program.verify()
 

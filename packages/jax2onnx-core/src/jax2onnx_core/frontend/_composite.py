@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jax2onnx_core import _compat
 from jax2onnx_core._fingerprint import params_fingerprint
@@ -43,20 +44,20 @@ def bind_composite(
       call: its operands and static parameters.
       original: computes what the operation means.
       keep_under_vmap: whether the operation stays whole under `jax.vmap`; see `Composites.call`.
-      traced: a dict that lives as long as the activation window: an original that used nothing but the call's operands
-        is traced once for all calls of equal types and params, which mean the same.
+      traced: a dict that lives as long as the activation window: an original that used just the call's operands, and all
+        of them, is traced once for all calls of equal types, numbers and params, which mean the same.
 
     Returns:
       The result that `original()` has.
     """
     leaves, tree = jax.tree_util.tree_flatten(call.operands)
     operands = [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in leaves]
-    key = None if traced is None else _key(name, call, operands, tree)
+    key = None if traced is None else _key(name, call, leaves, operands, tree)
     meaning = None if key is None or traced is None else traced.get(key)
     if meaning is None:
         jaxpr, consts, out_tree = _compat.trace_thunk(original)
         meaning = TracedOriginal(jaxpr, out_tree, _places(consts, operands))
-        if key is not None and traced is not None and meaning.places is not None:
+        if key is not None and traced is not None and meaning.places is not None and _uses_all(leaves, consts):
             traced[key] = meaning
     else:
         consts = [operands[i] for i in meaning.places or ()]
@@ -84,8 +85,13 @@ class TracedOriginal:
     places: list[int] | None
 
 
-def _key(name: str, call: Call, operands: Sequence[jax.Array], tree: PyTreeDef) -> Hashable | None:
-    """A key that is equal for calls of equal meaning; None where the params may change, as objects that are not hashable do."""
+def _key(
+    name: str, call: Call, leaves: Sequence[ArrayLike], operands: Sequence[jax.Array], tree: PyTreeDef
+) -> Hashable | None:
+    """A key that is equal for calls of equal meaning; None where the params may change, as objects that are not hashable do.
+
+    A leaf that is no array of JAX's, such as a Python number, stands as a literal in what is traced.
+    """
     try:
         hash(tuple(call.params.values()))
     except TypeError:
@@ -97,8 +103,15 @@ def _key(name: str, call: Call, operands: Sequence[jax.Array], tree: PyTreeDef) 
         tuple(jax.typeof(x) for x in operands),
         tuple(same[id(x)] for x in operands),
         params_fingerprint(call.params),
+        params_fingerprint({"literals": [None if isinstance(x, jax.Array) else x for x in leaves]}),
         _compat.trace_context(),
     )
+
+
+def _uses_all(leaves: Sequence[ArrayLike], consts: Sequence[jax.Array]) -> bool:
+    """Whether an original closed over each array of a call; one that did not may do without a default that another is given."""
+    used = {id(c) for c in consts}
+    return all(id(x) in used for x in leaves if isinstance(x, jax.Array))
 
 
 def _places(consts: Sequence[jax.Array], operands: Sequence[jax.Array]) -> list[int] | None:

@@ -32,6 +32,10 @@ def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
     return bind_composite("nn.prelu", Call(x, slope), lambda: jnp.where(x >= 0, x, slope * x))
 
 
+def _sum_of_slopes(x: jax.Array) -> jax.Array:
+    return jnp.sum(jax.nn.leaky_relu(x) + jax.nn.leaky_relu(x, 0.3) + jax.nn.elu(x) + jax.nn.selu(x))
+
+
 cases = [
     _activation("relu", "Relu"),
     _activation("relu6", "Clip"),
@@ -52,6 +56,7 @@ cases = [
     Case("leaky_relu_slope", functools.partial(jax.nn.leaky_relu, negative_slope=0.3), _X, expect="LeakyRelu"),
     Case("leaky_relu_traced_slope", jax.nn.leaky_relu, [("B", 7), ()],
          expect=["GreaterOrEqual -> Where", "Mul -> Where"], declines="the negative_slope is no constant"),
+    Case("slopes_grad", jax.grad(_sum_of_slopes), [(7,)], expect=at_most(40)),
     Case("relu_of_integers", jax.nn.relu, [(("B", 7), np.int32)], expect="Max"),
     Case("relu6_of_integers", jax.nn.relu6, [(("B", 7), np.int32)], expect="Max -> Cast -> Min"),
     Case("silu", jax.nn.silu, _X, expect="Sigmoid -> Mul"),
