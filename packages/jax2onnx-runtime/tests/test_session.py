@@ -331,6 +331,19 @@ def test_a_run_moves_the_states_on_and_counts_as_a_change(sums):
     np.testing.assert_array_equal(session.state["total"], [1, 2])
 
 
+def test_a_state_that_is_refused_counts_as_no_change(sums):
+    def fail(array: np.ndarray) -> np.ndarray:
+        raise ZeroDivisionError
+
+    session = sums(B=2)
+    changes = session.state.changes
+    with pytest.raises(RuntimeInputError, match="cannot be int64"):
+        session.state["total"] = np.array([1, 2])
+    with pytest.raises(ZeroDivisionError):
+        session.state.change("total", fail)
+    assert (session.state.changes, session.state.are_first) == (changes, True)
+
+
 def test_states_that_were_reset_are_the_first_again(sums):
     session = sums(B=2)
     session.step(np.ones(2, np.float32))

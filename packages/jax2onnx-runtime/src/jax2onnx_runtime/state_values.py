@@ -139,9 +139,10 @@ class States(SavedStates):
 
     def __setitem__(self, name: str, array: Array) -> None:
         self._check(name)
+        checked = _checked(self._states[name], array)
         with self._lock:
             self.changes += 1
-            self._loaded.write(name, _checked(self._states[name], array))
+            self._loaded.write(name, checked)
             self.cut(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -170,8 +171,8 @@ class States(SavedStates):
     def change(self, name: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it; the function gets an array that it must not write to."""
         with self._lock:
-            self.changes += 1
             self._loaded.change(name, change)
+            self.changes += 1
 
     def types(self) -> dict[str, str]:
         """The type of each state as it is now: "float32[1, 3, 8]"."""
