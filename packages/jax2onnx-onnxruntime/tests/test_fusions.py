@@ -1,5 +1,7 @@
 """Products of transposed matrices: the model, and what ONNX Runtime makes of it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -85,20 +87,42 @@ def test_a_batch_that_is_never_empty_is_left_as_it_is():
     assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]
 
 
-@pytest.mark.parametrize("permutation", [(1, 0, 2), (1, 2, 0), (0, 2, 1), (1, 2, 3, 0), (0, 2, 1, 3)])
-def test_products_in_half_precision_can_be_loaded(permutation: tuple[int, ...]):
-    rows = [2, 3, 4, 5][: len(permutation)]
+def _half_product(permutation: Sequence[int], other: int, body: str) -> tuple[str, list[int]]:
+    """A product of a Transpose t with w, a tensor of ones of `other` axes on its right or left, and the shape of x."""
+    rows = [2, 3, 4, 5][-len(permutation) :]
     shape = [rows[permutation.index(axis)] for axis in range(len(rows))]
-    dims, out = (",".join(map(str, d)) for d in (shape, (*rows[:-1], 1)))
-    ones = ", ".join(["15360"] * rows[-1])  # the parser takes the bits
-    text = f"""agraph (float16[{dims}] x) => (float16[{out}] y)
-    <float16[{rows[-1]},1] w = {{{ones}}}> {{
-        t = Transpose<perm = {list(permutation)}>(x)
-        y = MatMul(t, w)
-    }}"""
+    is_left = "w, t" in body
+    batch = [*[1] * (other - len(rows)), *rows[:-2][max(len(rows) - other, 0) :]] if other > 2 else []
+    ones = [*batch, *([6, rows[-2]] if is_left else [rows[-1], 6])] if other > 1 else [rows[-2 if is_left else -1]]
+    return (
+        f"agraph (float16{shape} x, float16{ones} w) => (float16[{','.join('abcd'[: max(len(rows), other) - (other == 1)])}] y) "
+        f"{{ t = Transpose<perm = {list(permutation)}>(x) {body} }}"
+    ), shape
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = MatMul(t, w)",
+        "y = MatMul(w, t)",
+        "a = Cast<to = 1>(t) b = Cast<to = 1>(w) c = MatMul(a, b) y = Cast<to = 10>(c)",
+    ],
+)
+@pytest.mark.parametrize("other", [1, 2, 3, 4])
+@pytest.mark.parametrize("permutation", [(1, 0, 2), (1, 2, 0), (0, 2, 1), (1, 2, 3, 0), (0, 2, 1, 3)])
+def test_products_in_half_precision_can_be_loaded(permutation: tuple[int, ...], other: int, body: str):
+    text, shape = _half_product(permutation, other, body)
+    model = _rewritten(text)
+    w = np.ones([int(size) for size in model.graph.inputs[1].shape or ()], np.float16)
     x = np.random.default_rng(0).integers(-4, 4, shape).astype(np.float16)
-    (result,) = load(_rewritten(text))({"x": x})
-    np.testing.assert_array_equal(result, np.transpose(x, permutation).sum(axis=-1, keepdims=True))
+    (result,) = load(model)({"x": x, "w": w})
+    t = np.transpose(x, permutation)
+    np.testing.assert_array_equal(result, w @ t if "w, t" in body else t @ w, strict=True)
+
+
+def test_products_in_half_precision_of_as_many_axes_are_left():
+    text, _ = _half_product((1, 0, 2), 3, "y = MatMul(t, w)")
+    assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]
 
 
 @pytest.mark.parametrize("scaled", ["Mul(t, c)", "Div(t, c)", "Mul(c, t)"])

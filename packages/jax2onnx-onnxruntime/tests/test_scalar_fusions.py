@@ -106,6 +106,38 @@ def test_factors_that_fusions_keep_are_left_to_them(element: str, c: float):
         assert not ScalarFusionsPass()(model).modified
 
 
+#: Bodies in which the factor c meets itself: before one product, behind one, and by way of an operator that is looked through.
+CHAINS = (
+    "a = Mul(x, c) b = Mul(a, c) y = MatMul(b, x)",
+    "a = MatMul(x, x) b = Mul(a, c) y = Mul(b, c)",
+    "a = Div(x, c) b = Div(a, c) y = MatMul(b, x)",
+    "a = Mul(x, c) b = Transpose(a) d = Mul(b, c) y = MatMul(d, x)",
+    "a = Mul(x, c) b = Cast<to = 1>(a) d = Mul(b, c) y = MatMul(d, x)",
+)
+
+
+@pytest.mark.parametrize("body", CHAINS)
+@pytest.mark.parametrize(
+    ("c", "is_protected"), [(2.0**15, False), (2.0**16, True), (2.0**-17, False), (2.0**-18, True)]
+)
+def test_factors_that_meet_in_a_moderate_number_stay(body: str, c: float, is_protected: bool):
+    model = _model(f"agraph (float[4,4] x) => (float[4,4] y) <float c = {{{c!r}}}> {{ {body} }}")
+    assert ScalarFusionsPass()(model).modified == is_protected
+
+
+@pytest.mark.parametrize("c", [3e9, 3e-9])
+@pytest.mark.parametrize("before", [0, 1, 3, 5])
+def test_five_factors_stay_in_range(before: int, c: float):
+    calls = ["Mul(v, c)"] * before + ["MatMul(v, w)"] + ["Mul(v, c)"] * (5 - before)
+    names = ["x", *(f"a{i}" for i in range(5)), "y"]
+    body = " ".join(f"{names[i + 1]} = {call.replace('v', names[i])}" for i, call in enumerate(calls))
+    x = (np.random.default_rng(0).random((4, 4)) + 0.5).astype(np.float32) / np.float32(c) ** 3
+    eye = ", ".join(map(str, np.eye(4).reshape(-1)))
+    text = f"agraph (float[4,4] x) => (float[4,4] y) <float c = {{{c!r}}}, float[4,4] w = {{{eye}}}> {{ {body} }}"
+    for got in _results(_rewritten(text), x):
+        np.testing.assert_allclose(got, x.astype(np.float64) * c**5, rtol=1e-4)
+
+
 def test_a_factor_that_no_product_reads_stays():
     model = _model("agraph (double[4,4] x) => (double[4,4] y) <double c = {0.1}> { a = Mul(x, c) y = Exp(a) }")
     assert not ScalarFusionsPass()(model).modified

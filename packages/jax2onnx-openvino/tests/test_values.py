@@ -75,10 +75,16 @@ def test_large_integers_are_chosen_after_a_comparison():
     np.testing.assert_array_equal(got, np.where(condition, X, Y))
 
 
-def test_large_integers_are_multiplied_exactly():
-    x = X[:60].reshape(6, 10)
-    got = run("g (int32[6, 10] x, int32[10, 6] y) => (int32[6, 6] z) { z = MatMul(x, y) }", x=x, y=x.T.copy())
-    np.testing.assert_array_equal(got, x @ x.T)
+@pytest.mark.parametrize(("left", "right"), [((6, 10), (10, 6)), ((10,), (10, 6)), ((6, 10), (10,)), ((60,), (60,))])
+def test_large_integers_are_multiplied_exactly(left, right):
+    x, y = X[:60], Y[1:61]
+    x, y = x[: math.prod(left)].reshape(left), y[: math.prod(right)].reshape(right)
+    got = run(
+        f"g (int32{list(left)} x, int32{list(right)} y) => (int32{list((x @ y).shape)} z) {{ z = MatMul(x, y) }}",
+        x=x,
+        y=y,
+    )
+    np.testing.assert_array_equal(got, x @ y)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +168,22 @@ def test_of_equal_elements_the_first_comes_first(count, largest, name, dtype):
         x=x,
     )
     np.testing.assert_array_equal(got, np.argsort(-x if largest else x, axis=0, kind="stable")[:count])
+
+
+@pytest.mark.parametrize("length", [1, 46340, 46341, 100_000])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_of_equal_elements_of_long_axes_the_first_comes_first(length, is_known, largest):
+    x = np.random.default_rng(0).integers(0, length // 50 + 2, length).astype(np.int32)
+    body = f"m = Identity(x) k = Shape(x) v, i = TopK <largest = {largest}> (m, k) y = Cast <to = 6> (i)"
+    got = run(f"g (int32[{length if is_known else 'N'}] x) => (int32[M] y) {{ {body} }}", x=x)
+    np.testing.assert_array_equal(got, np.argsort(-x if largest else x, kind="stable"))
+
+
+def test_long_axes_beyond_that_are_sorted():
+    x = np.random.default_rng(0).permutation(1_664_511).astype(np.int32)
+    body = "m = Identity(x) k = Shape(x) v, i = TopK <largest = 0> (m, k) y = Cast <to = 6> (i)"
+    np.testing.assert_array_equal(run(f"g (int32[N] x) => (int32[M] y) {{ {body} }}", x=x), np.argsort(x))
 
 
 def test_small_results_of_erf_are_accurate():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import operator
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LESS_ONE",
     "bounds",
+    "computed",
     "constrain",
     "constraints_kept",
     "dim_expression",
@@ -78,6 +81,30 @@ def bounds(dim: Dim) -> tuple[float, float]:
 def substitute(dim: _shape_poly._DimExpr, env: Mapping[str, Dim]) -> Dim:
     """The expression with its symbols replaced (by expressions of one other scope, or numbers)."""
     return dim._evaluate(dict(env))
+
+
+_BINARY: Mapping[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: operator.pow,
+}  # fmt: skip
+_CALLS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
+    "floordiv": operator.floordiv, "mod": operator.mod, "max": _core.max_dim, "min": _core.min_dim,
+}  # fmt: skip
+
+
+def computed(node: ast.expr, symbols: Mapping[str, Dim]) -> Dim:
+    """The dimension that an expression is, whose text JAX can parse, for these dimensions in the place of its symbols."""
+    match node:
+        case ast.Constant(int(number)):
+            return number
+        case ast.Name(name):
+            return symbols[name]
+        case ast.UnaryOp(ast.USub(), operand):
+            return -computed(operand, symbols)
+        case ast.BinOp(left, op, right):
+            return _BINARY[type(op)](computed(left, symbols), computed(right, symbols))
+        case ast.Call(ast.Name(name), [left, right], []):
+            return _CALLS[name](computed(left, symbols), computed(right, symbols))
+    raise AssertionError(f"JAX parses no {ast.unparse(node)}")
 
 
 def divisors(dim: _shape_poly._DimExpr) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import dataclasses
 import functools
@@ -9,7 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax2onnx_core import Adapted, AdaptedStates, hookimpl, to_onnx
 from jax2onnx_core.frontend._adapters import adapt_callable
@@ -296,6 +299,32 @@ def test_states_of_models_with_equal_paths_are_apart():
     assert {path: float(array) for path, array in new.items()} == {"count": 1, "second.count": 11}
 
 
+class Counters:
+    @hookimpl
+    def jax2onnx_register(self, registry):
+        registry.adapter(f"{__name__}:Counter", adapt_counter)
+
+
+@pytest.mark.parametrize(
+    "result", [lambda y: {"new_state": y}, lambda y: {"new_state": {"count": y}}, lambda y: {"new_state.count": y}]
+)
+def test_results_that_are_called_as_new_states_are_none(result):
+    counter = Counter(jnp.zeros(()))
+    session = to_onnx(lambda x: result(counter(x)), [()], states="count", plugins=[Counters()]).session()
+    steps = [session.step(np.float32(5)) for _ in range(2)]
+    assert [jax.tree.leaves(step) for step in steps] == [[6], [7]]
+    assert jax.tree.structure(steps[0]) == jax.tree.structure(result(0))
+
+
+def test_states_at_places_of_odd_names_are_kept():
+    held = {"a\nb": Counter(jnp.zeros(())), "a\\nb": Counter(jnp.full((), 10.0))}
+    program = to_onnx(
+        lambda x: x + 100 * held["a\nb"](x) + held["a\\nb"](x), [()], states="count", plugins=[Counters()]
+    )
+    session = program.session()
+    assert [float(session.step(np.float32(0))) for _ in range(2)] == [111, 212]
+
+
 GLOBAL = Counter(jnp.zeros(()))
 
 
@@ -325,3 +354,109 @@ def test_a_global_dict_whose_keys_cannot_be_sorted_is_no_pytree_and_its_models_a
     program = to_onnx(fn, [("B", 3)])
     assert {"first.kernel", "second.kernel"} <= {*program.model.graph.initializers}
     assert to_onnx(lambda x: x * len(BY_TYPE), [(3,)]).output_names == ["output"]
+
+
+def again(x, times=2):
+    return x if times == 0 else again(GLOBAL(x), times - 1)
+
+
+def even(x, times=2):
+    return x if times == 0 else odd(x, times - 1)
+
+
+def odd(x, times):
+    return GLOBAL(even(GLOBAL(x), times - 1))
+
+
+def inner_again():
+    def call(x, times=2):
+        return x if times == 0 else call(counter(x), times - 1)
+
+    counter = GLOBAL
+    return call
+
+
+class Net:
+    """A model whose part knows it."""
+
+    def __init__(self):
+        self.counter, self.part = GLOBAL, Part(self)
+        self.call = self.part.call
+
+    def __call__(self, x):
+        return self.call(x)
+
+
+class Part:
+    __slots__ = ("net", "unset")
+
+    def __init__(self, net):
+        self.net = net
+
+    def call(self, x):
+        return self.net.counter(self.net.counter(x))
+
+
+def keyed_twice(x):
+    return KEYED["a.b"](KEYED["a"]["b"](x))
+
+
+class Registry(dict):
+    """A dict that is no pytree."""
+
+
+class Rows(list):
+    """A list that is no pytree."""
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Slotted:
+    counter: Counter
+
+
+KEYED = {"a.b": GLOBAL, "a": {"b": Counter(jnp.zeros(()))}}
+CYCLES = {
+    "a function that calls itself": again,
+    "functions that call each other": even,
+    "a function in a function": inner_again(),
+    "objects that hold each other": Net(),
+    "a part of such an object": Net().part.call,
+}
+HELD = {
+    "a dict of another class": (Registry(a=GLOBAL), lambda held: held["a"]),
+    "a list of another class": (Rows([GLOBAL]), lambda held: held[0]),
+    "a list in a dict of another class": (Registry(a=[GLOBAL]), lambda held: held["a"][0]),
+    "a deque": (collections.deque([GLOBAL]), lambda held: held[0]),
+    "a slot": (Slotted(GLOBAL), lambda held: held.counter),
+}
+
+
+def through(held, counter_in):
+    return lambda x: counter_in(held)(counter_in(held)(x))
+
+
+@pytest.mark.parametrize("fn", [*CYCLES.values(), *(through(*held) for held in HELD.values())], ids=[*CYCLES, *HELD])
+def test_models_are_found_in(fn):
+    adapted = adapt_callable(fn, [FOREIGN]).with_states("count", ["x"])
+    assert adapted.fresh({}, dict(adapted.states))(jnp.ones(2))[0].tolist() == [4, 4]
+    assert int(GLOBAL.count) == 0
+
+
+def test_models_under_keys_of_one_text_are_apart():
+    adapted = adapt_callable(keyed_twice, [FOREIGN]).with_states("count", ["x"])
+    result, new = adapted.fresh({}, dict(adapted.states))(jnp.ones(2))
+    assert (result.tolist(), [float(count) for count in new.values()]) == ([3, 3], [1, 1])
+
+
+def plain_again(x):
+    return plain_again(x[1:]) if len(x) > 1 else (plain_again.unit * x, PLAIN)
+
+
+plain_again.unit = 2
+PLAIN = Holder()
+
+
+def test_functions_and_objects_without_models_are_left_as_they_are():
+    adapted = adapt_callable(plain_again, [FOREIGN])
+    result, held = adapted.fresh({}, {})(jnp.ones(3))
+    assert (result.tolist(), held) == ([2], PLAIN)

@@ -95,6 +95,21 @@ NOTES: dict[str, tuple[Callable[..., Any], Sequence[object], Sequence[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("fn", "inputs", "note"),
+    [
+        (lambda x, y: x + y, [("S",), ("T",)], "S and T are symbols of different names"),
+        (lambda x, y: jnp.concatenate([x, y], 1), [("S", 2), ("T", 2)], "S and T are symbols of different names"),
+        (lambda x, y: x + y, [("S",), (3,)], "S may have any size, so it fits no number"),
+    ],
+)
+def test_notes_on_sizes_that_may_be_0_name_them(fn, inputs, note):
+    with pytest.raises(TypeError) as caught:
+        to_onnx(fn, inputs, constraints=["S >= 0"])
+    assert note in caught.value.__notes__[-2]
+    assert "Sizes that may be 0 leave open how they compare" in caught.value.__notes__[-1]
+
+
 @pytest.mark.parametrize("name", NOTES)
 def test_notes_on_an_error(name):
     fn, inputs, notes = NOTES[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +41,34 @@ def test_objects_hold_the_arrays_that_they_held(model, wrapped):
     assert model.seen == {"inner": {"last": None}}
     assert "added" not in vars(model)
     np.testing.assert_array_equal(program(np.ones(3, np.float32)), np.full(3, 2, np.float32))
+
+
+class Slotted:
+    """A model with slots, one of which is empty at first."""
+
+    __slots__ = ("cache", "last")
+
+    def __init__(self):
+        self.cache = jnp.zeros(3)
+
+    def __call__(self, x):
+        self.cache, self.last = self.cache + x, x
+        return self.cache * 2
+
+
+def test_slots_and_deques_hold_the_arrays_that_they_held():
+    model, rows = Slotted(), collections.deque([jnp.zeros(3)])
+    before = model.cache, rows[0]
+
+    def call(x):
+        rows[0] = rows[0] + model(x)
+        return rows[0] * 2
+
+    with pytest.warns(ExportWarning, match=r"rows\.0.*model\.cache|model\.cache.*rows\.0"):
+        program = to_onnx(call, [(3,)])
+    program.verify()
+    assert (model.cache is before[0], rows[0] is before[1]) == (True, True)
+    assert not hasattr(model, "last")
 
 
 def test_what_is_no_array_stays_stored(model):

@@ -15,6 +15,7 @@ from jax2onnx_core.frontend.python_functions import (
     closed_over,
     copied,
     dispatching_code,
+    fill,
     function_behind,
     may_dispatch,
     name_of,
@@ -40,6 +41,9 @@ class Layer:
 def _several(first: int, *rest: int, scale: int = 1) -> None: ...
 
 
+def _without_name(x: int, /, **kwargs: int) -> None: ...
+
+
 def _two(x: int, y: int = 2, *, scale: int = 1) -> None: ...
 
 
@@ -50,6 +54,8 @@ def _two(x: int, y: int = 2, *, scale: int = 1) -> None: ...
         (_two, 1, {}, ["x"]),
         (_two, 2, {"scale": 1}, ["x", "y"]),
         (_two, 1, {"y": 1}, ["x"]),
+        (_without_name, 1, {"x": 1}, ["x"]),
+        (_without_name, 1, {"kwargs": 1}, ["x"]),
         (_two, 0, {"x": 1, "y": 2}, []),
         (_several, 3, {}, ["first", "rest_0", "rest_1"]),
         (_several, 2, {"scale": 2}, ["first", "rest_0"]),
@@ -125,10 +131,13 @@ def test_a_function_is_rebuilt_around_other_values() -> None:
     fn = _adding(10, 20)
     assert closed_over(fn) == {"number": 10, "other": 20}
     assert used_globals(fn) == {"NUMBER": 3}
-    fresh = rebuilt(fn, {"number": 100}, {"NUMBER": 1000}, {})
+    fn.__dict__["unit"] = "m"
+    fresh = rebuilt(fn, {"number"})
+    fill(fresh, {"number": 100}, {"NUMBER": 1000}, {"times": 2})
     assert (fn(0), fresh(0), fresh(0, times=1)) == (68, 2242, 1121)
     assert closed_over(fresh) == {"number": 100, "other": 20}
-    assert rebuilt(_function(parameter_names), {}, {}, {}).__closure__ is None
+    assert (fresh.__qualname__, vars(fresh)) == (fn.__qualname__, {"unit": "m"})
+    assert rebuilt(_function(parameter_names), {}).__closure__ is None
 
 
 def test_a_value_that_is_not_there_yet_is_not_closed_over() -> None:

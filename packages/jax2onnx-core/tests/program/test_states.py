@@ -200,6 +200,24 @@ class LayerCache:
         return LayerCache(put(self.keys, k[:, None]), put(self.values, v[:, None]), self.length + 1)
 
 
+def test_a_result_that_is_a_tuple_of_one_stays_one():
+    x = np.ones(3, np.float32)
+    (y,) = to_onnx(lambda x: (2 * x,), [(3,)]).session().step(x)
+    np.testing.assert_array_equal(y, 2 * x)
+    alone = to_onnx(lambda s, x: (s + x, 2 * x), [(3,), (3,)], states={0: 0}).session().step(x)
+    np.testing.assert_array_equal(alone, 2 * x)
+    assert to_onnx(lambda s, x: (s + x,), [(3,), (3,)], states={0: 0}).session().step(x) == ()
+
+
+def test_a_state_by_keyword_is_named_by_it_whatever_its_inputs_are_called():
+    program = to_onnx(
+        lambda x, *, s: (x + s["a"], {"a": s["a"] + 1}), [((), "float32")], kwargs={"s": {"a": ((), "float32")}},
+        states={"s": 1}, output_names=["s.a", "t"],
+    )  # fmt: skip
+    assert [program.session().step(np.float32(5)) for _ in range(1)] == [5]
+    assert pairs(program) == [("s.a_1", "t", None)]
+
+
 def test_states_under_keys_that_are_one_text_are_all_kept():
     def step(cache, x):
         new = {"a.b": cache["a.b"] + x, "a": {"b": 2 * cache["a"]["b"] + x}}

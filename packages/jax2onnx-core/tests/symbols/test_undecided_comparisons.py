@@ -64,7 +64,7 @@ def test_a_traced_function_is_asked_again(fn):
     jitted = jax.jit(fn)
     program = to_onnx(jitted, [("B", "T")])
     other = program.specialize(B=1)
-    assert other.constraints == program.constraints
+    assert other.constraints == [text.replace("B", "1") for text in program.constraints]
     np.testing.assert_array_equal(other.specialize(T=1)(ones(1, 1)), 2 * ones(1, 1))
     np.testing.assert_array_equal(program.specialize(B=1, T=1)(ones(1, 1)), 2 * ones(1, 1))
 

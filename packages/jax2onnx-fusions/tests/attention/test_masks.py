@@ -175,3 +175,17 @@ def test_biases_before_a_mask_of_probabilities(fused, declined, bias, is_ordinar
         assert "Attention" in fused(FuseAttention(), body, inputs, "float[3,4] y")
     else:
         assert declined(FuseAttention(), body, inputs, "float[3,4] y") == [LARGE]
+
+
+LAYER = """t{0} = Transpose<perm = [0, 1, 2, 4, 3]>(k{0}) a{0} = MatMul(q{0}, t{0}) l{0} = Where(m, a{0}, far) p{0} = Softmax<axis = -1>(l{0})
+    y{0} = MatMul(p{0}, k{0}) """
+
+
+@pytest.mark.parametrize(("other", "masks"), [(3, 1), (7, 2)])
+def test_a_mask_is_shared_by_attentions_of_the_same_batch_alone(fused, other, masks):
+    """It is repeated along the axes of the batch that it does not have, of which another attention may have others."""
+    inputs = f"float[2,3,4,5,8] q0, float[2,3,4,6,8] k0, float[2,{other},4,5,8] q1, float[2,{other},4,6,8] k1, bool[2,1,1,1,6] m"
+    outputs = f"float[2,3,4,5,8] y0, float[2,{other},4,5,8] y1"
+    body = f"{CONSTANTS} {LAYER.format(0)} {LAYER.format(1)}"
+    operators = fused(FuseAttention(), body, inputs, outputs)
+    assert (operators.count("Attention"), operators.count("Gather")) == (2, masks)

@@ -40,6 +40,27 @@ def test_layer_norm_in_all_spellings(fused, statistics, rest):
     assert fused(FuseLayerNorm(), statistics + rest) == ["LayerNormalization"]
 
 
+# Where means have the axis of the rows only if they are `kept`.
+OF_ROWS = """
+    last = Constant<value = int64[1] {-1}>() eps = Constant<value = float {0.000001}>() k = ReduceMean(x, last) c = Sub(x, k) cc = Mul(c, c)
+    m = ReduceMean<keepdims = 0>(x, last) d = Sub(x, m) v = ReduceMean<keepdims = 0>(cc, last) ve = Add(v, eps) s = Sqrt(ve)
+"""
+
+
+@pytest.mark.parametrize(("shape", "is_formed"), [("[8,8]", False), ("[1,8,8]", False), ("[8]", True), ("[1,8]", True)])
+@pytest.mark.parametrize("kept", ["nothing", "m = ReduceMean", "v = ReduceMean"])
+@pytest.mark.parametrize(
+    "end",
+    ["y = Div(d, s)", "r = Reciprocal(s) y = Mul(d, r)", f"{SCALE} r = Reciprocal(s) f = Mul(r, g) y = Mul(d, f)"],
+)
+def test_numbers_without_the_axis_of_the_rows_meet_other_axes(fused, shape, is_formed, kept, end):
+    """Of a square x, `x - mean(x, -1)` takes the mean of row i off column i."""
+    text = OF_ROWS.replace(f"{kept}<keepdims = 0>", kept)
+    assert (
+        "LayerNormalization" in fused(FuseLayerNorm(), text + end, f"float{shape} x", f"float{shape} y")
+    ) is is_formed
+
+
 NUMBERS = "e8 = Constant<value = float {0.125}>() c1 = Constant<value = float {1}>() "
 
 

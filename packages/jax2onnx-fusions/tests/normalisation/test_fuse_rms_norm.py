@@ -26,6 +26,23 @@ def test_rms_norm_in_all_spellings(fused, rest):
     assert fused(FuseRmsNorm(), RMS + rest) == ["RMSNormalization"]
 
 
+@pytest.mark.parametrize(("shape", "is_formed"), [("[8,8]", False), ("[8]", True), ("[1,8]", True)])
+@pytest.mark.parametrize(
+    "end",
+    ["y = Div(x, s)", "r = Reciprocal(s) y = Mul(x, r)", f"{SCALE} r = Reciprocal(s) f = Mul(r, g) y = Mul(x, f)"],
+)
+def test_numbers_without_the_axis_of_the_rows_meet_other_axes(fused, shape, is_formed, end):
+    text = RMS.replace("ReduceMean(", "ReduceMean<keepdims = 0>(") + end
+    assert ("RMSNormalization" in fused(FuseRmsNorm(), text, f"float{shape} x", f"float{shape} y")) is is_formed
+
+
+def test_a_quotient_by_numbers_of_other_axes_gives_no_reason(declined):
+    text = RMS.replace("ReduceMean(", "ReduceMean<keepdims = 0>(").replace(
+        "s = Sqrt(me)", "s0 = Sqrt(mm) s = Add(s0, eps)"
+    )
+    assert declined(FuseRmsNorm(), text + "y = Div(x, s)", "float[8,8] x", "float[8,8] y") == []
+
+
 def test_rms_norm_needs_opset_23(fused):
     assert "RMSNormalization" not in fused(FuseRmsNorm(), RMS + "y = Div(x, s)", opset=22)
 

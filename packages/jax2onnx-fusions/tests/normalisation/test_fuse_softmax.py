@@ -69,6 +69,37 @@ def test_other_ends_of_a_softmax_stay(fused, end):
     assert not any("Softmax" in operator for operator in fused(FuseSoftmax(), SOFTMAX + end))
 
 
+ALIGNED = [("[3,3]", False), ("[1,3,3]", False), ("[2,2,2]", False), ("[3]", True), ("[1,3]", True), ("[1,1,3]", True)]
+WITHOUT_AXIS = """
+    last = Constant<value = int64[1] {-1}>() m = ReduceMax<keepdims = 0>(x, last) s = Sub(x, m) e = Exp(s) t = ReduceSum<keepdims = 0>(e, last)
+"""
+
+
+@pytest.mark.parametrize(("shape", "is_formed"), ALIGNED)
+@pytest.mark.parametrize("end", [QUOTIENT, DIFFERENCE])
+@pytest.mark.parametrize("kept", ["nothing", "m = ReduceMax", "t = ReduceSum"])
+def test_numbers_without_the_axis_of_the_rows_meet_other_axes(fused, shape, is_formed, end, kept):
+    """Of a square x, `x - max(x, -1)` takes the maximum of row i off column i."""
+    text = WITHOUT_AXIS.replace(f"{kept}<keepdims = 0>", kept)
+    operators = fused(FuseSoftmax(), text + end, f"float{shape} x", f"float{shape} y")
+    assert any("Softmax" in operator for operator in operators) is is_formed
+
+
+@pytest.mark.parametrize(
+    ("view", "is_formed"), [("Expand(f, whole)", False), ("Unsqueeze(f, last) m = Expand(g, whole)", True)]
+)
+def test_expanded_numbers_without_the_axis_of_the_rows_meet_other_axes(fused, view, is_formed):
+    whole = "whole = Constant<value = int64[2] {3, 3}>()"
+    text = WITHOUT_AXIS.replace("m = ", "f = ").replace("s = Sub", f"{'g' if is_formed else 'm'} = {view} s = Sub")
+    operators = fused(
+        FuseSoftmax(),
+        whole + text.replace("t = ReduceSum<keepdims = 0>", "t = ReduceSum") + QUOTIENT,
+        "float[3,3] x",
+        "float[3,3] y",
+    )
+    assert ("Softmax" in operators) is is_formed
+
+
 SELECTED = """
     c = Constant<value = float {0}>() low = Constant<value = float {-inf}>() last = Constant<value = int64[1] {-1}>() k = Less(c, x)
     w = Where(k, x, low) m = ReduceMax<keepdims = 1>(w, last) s = Sub(w, m) e = Exp(s) v = Where(k, e, c)

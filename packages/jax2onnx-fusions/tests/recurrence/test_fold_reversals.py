@@ -155,6 +155,18 @@ def test_the_first_step_is_not(fold, direction, index):
     assert "Gather" in fold(f"LSTM a {direction}; y = Gather(a, {index})", "float[B,3] y")
 
 
+@pytest.mark.parametrize(
+    ("axes", "is_state"), [("{1}", True), ("{-3}", True), ("{1, -1}", False), ("{1, 3}", False), ("{-1, -3}", False)]
+)
+def test_axes_that_results_lack_may_be_counted_from_the_end(fused, axes, is_state):
+    """A state of one feature keeps its axis of features: a view without it is none of its results."""
+    count = axes.count(",") + 1
+    body = f"""w = Constant<value = float[1,1,2] {{1, 2}}>() r = Constant<value = float[1,1,1] {{0.5}}>() i = Constant<value = int64 {{-1}}>()
+        s = Constant<value = int64[{count}] {axes}>() a = RNN<hidden_size = 1>(x, w, r) v = Squeeze(a, s) y = Gather(v, i)"""
+    found = fused(FoldReversals(), body, "float[4,3,2] x", "float[3] y" if count == 2 else "float[3,1] y")
+    assert ("Gather" not in found) is is_state
+
+
 RNN = """w = Constant<value = float[1,3,2] {1, 2, 3, 4, 5, 6}>() r = Constant<value = float[1,3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}>()
     b = Constant<value = float[1,6] {1, 2, 3, 4, 5, 6}>() yc, hc = RNN<hidden_size = 3>(back, w, r, b, l) ah = Squeeze(hc, nought)"""
 

@@ -66,19 +66,18 @@ def test_a_reduction_along_axes_that_are_computed_stays(operator):
     assert operator in operators_and_numbers("int64[2,3] x, int64[1] a", f"y = {operator}(x, a)", x, np.array([1]))
 
 
-@pytest.mark.parametrize("shapes", [((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 1, 3), (1, 3, 4))])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 1, 3), (1, 3, 4)),
+        ((3,), (3,)), ((3,), (3, 4)), ((2, 3), (3,)), ((3,), (5, 3, 4)), ((5, 2, 3), (3,)), ((1,), (1, 1)),
+    ],
+)  # fmt: skip
 def test_a_matrix_product_gives_the_same_numbers(shapes):
     inputs = ", ".join(f"int64{list(shape)} {name}" for shape, name in zip(shapes, "xz", strict=True))
     operators = operators_and_numbers(inputs, "y = MatMul(x, z)", *(RANDOM.integers(-9, 9, shape) for shape in shapes))
     assert operators[:3] == ["Unsqueeze", "Unsqueeze", "Mul"]
     assert "ReduceSum" not in operators, "what is written is legalised, too"
-
-
-@pytest.mark.parametrize("shapes", [((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,))])
-def test_a_product_with_a_vector_stays(shapes):
-    inputs = ", ".join(f"int64{list(shape)} {name}" for shape, name in zip(shapes, "xz", strict=True))
-    arrays = [RANDOM.integers(-9, 9, shape) for shape in shapes]
-    assert operators_and_numbers(inputs, "y = MatMul(x, z)", *arrays) == ["MatMul"]
 
 
 @pytest.mark.parametrize(("largest", "stays"), [(255, True), (256, False)])

@@ -60,6 +60,7 @@ def test_the_number_that_all_elements_are(body, expected):
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [("float[0] c = {}", None), ("float[3] c = {2, 2, 2}", 2.0), ("float[3] c = {2, 2, 3}", None), ("bool c = {1}", None), ("int64[2] c = {-3, -3}", -3.0),
+     ("int64 c = {9007199254740993}", 2**53 + 1),
      ("float[2] c = {inf, inf}", math.inf), ("float[2] c = {nan, nan}", None), ("float c = {0}", 0.0)],
 )  # fmt: skip
 def test_the_number_of_a_constant(numbers, expected):

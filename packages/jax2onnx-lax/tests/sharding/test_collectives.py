@@ -108,6 +108,35 @@ def test_a_permutation_counts_the_devices_of_bodies_in_bodies_by_the_mesh() -> N
     to_onnx(over, [(16, 3)]).verify()
 
 
+_DRAWS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "bits": lambda key: jax.random.bits(key, (3,)),
+    "split": lambda key: jax.random.key_data(jax.random.split(key, 2)).reshape(-1),
+    "loop": lambda key: lax.while_loop(
+        lambda bits: bits[0] % 4 != jax.random.bits(key) % 4, lambda bits: bits + jax.random.bits(key, (3,)), jnp.arange(3, dtype=np.uint32)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])
+@pytest.mark.parametrize("draw", _DRAWS)
+def test_each_device_draws_the_bits_of_its_own_key(draw: str, implementation: str) -> None:
+    def body(words: jax.Array) -> jax.Array:
+        key = jax.random.wrap_key_data(words, impl=implementation)
+        return _DRAWS[draw](jax.random.fold_in(key, lax.axis_index(("y", "x"))))
+
+    over = jax.shard_map(body, mesh=mesh(2, 2), in_specs=P(), out_specs=P(("x", "y")), check_vma=False)
+    to_onnx(over, [((2 if implementation == "threefry2x32" else 4,), "uint32")]).verify()
+
+
+def test_each_device_has_a_state_of_its_own_of_a_generator() -> None:
+    def body(state: jax.Array) -> tuple[jax.Array, jax.Array]:
+        state, bits = lax.rng_bit_generator(state, (3,), np.uint32)
+        return state, bits
+
+    over = jax.shard_map(body, mesh=mesh(4, 1), in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    to_onnx(over, [((16,), "uint32")]).verify()
+
+
 def test_pmap_is_a_batch() -> None:
     over = jax.pmap(lambda x, y: jnp.tanh(x) / lax.psum(x.sum(), "i") + y, axis_name="i", in_axes=(0, None))
     to_onnx(over, [(8, 2, 3), (3,)]).verify()

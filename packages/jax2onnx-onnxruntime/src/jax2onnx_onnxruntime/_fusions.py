@@ -5,8 +5,8 @@
 is the same product, without a transposition at all.
 
 With a matrix in the place of the vector, the FusedMatMul is an error where a batch has no elements; the MatMul is not. In
-half precision, where the Transpose moves an axis of the batch to or behind the rows, loading the model ends the process (seen in 1.31,
-with bfloat16 and a Cast behind the Transpose in 1.32).
+half precision, where the Transpose of either operand moves an axis of the batch and both have not as many axes, loading the model ends
+the process (seen in 1.31, with bfloat16 and with a Cast behind the Transpose in 1.32).
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ class TransposedProductsPass(GraphPass):
     3. A Transpose that nobody uses any more is dropped.
     4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, a Reshape to the shape that it has
        stands between the two.
-    5. In half precision, where w is a matrix and the Transpose moves axes of the batch, the product has a further axis of size 1.
+    5. So it does in half precision, on either side, where the Transpose moves axes of the batch and w has not as many axes.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
         for node in editor.nodes():
-            matrix = None if node.domain or node.op_type != "MatMul" else _transposed(node.inputs[0])
-            if matrix is None or _rank(matrix) < 2:
+            if node.domain or node.op_type != "MatMul":
                 continue
-            if _rank(node.inputs[1]) == 1:
-                _swap(editor, node, matrix)
-            elif _rank(node.inputs[1]) == 2 and _is_half_of_another_batch(matrix):
-                _add_axis(editor, node, matrix)
-            elif _rank(node.inputs[1]) == 2 and _may_be_empty(editor, dims_of(matrix) or ()):
-                apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
-                node.replace_input_with(0, apart)
-                editor.modified = True
+            left = _transposed(node.inputs[0])
+            if left is not None and _rank(left) > 1 and _rank(node.inputs[1]) == 1:
+                _swap(editor, node, left)
+            for index, matrix in enumerate(map(_transposed, node.inputs)):
+                if matrix is not None and _is_mistaken(editor, node, index, matrix):
+                    apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
+                    node.replace_input_with(index, apart)
+                    editor.modified = True
 
 
 def _transposed(value: ir.Value | None) -> ir.Value | None:
@@ -79,11 +78,12 @@ def _is_half_of_another_batch(matrix: ir.Value) -> bool:
     return not _HALF.isdisjoint({matrix.dtype, transpose.outputs[0].dtype})
 
 
-def _add_axis(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> None:
-    """Let the product have a further axis, so that it does not read the Transpose itself."""
-    builder, first = editor.before(node), editor.ints([0])
-    product = builder.op.MatMul(builder.op.Unsqueeze(matrix, first), node.inputs[1])
-    editor.put(node, "Squeeze", [product, first])
+def _is_mistaken(editor: GraphEditor, node: ir.Node, index: int, matrix: ir.Value) -> bool:
+    """Rules 4 and 5: whether the fusion of a transposed operand with its product fails."""
+    other = _rank(node.inputs[1 - index])
+    if index == 0 and other == 2 and _may_be_empty(editor, dims_of(matrix) or ()):
+        return True
+    return other != _rank(matrix) and _is_half_of_another_batch(matrix)
 
 
 def _may_be_empty(editor: GraphEditor, dims: Sequence[LabelledDim]) -> bool:

@@ -22,7 +22,7 @@ from jax2onnx_graph.traversal import is_value_read
 __all__ = ["ScalarFusionsPass"]
 
 _EXPONENT = 32
-"""Factors of up to 2³² may stay: three of them meet in one `alpha`."""
+"""Factors may stay up to a product of 2³²: three such products meet in one `alpha`, those of both operands and of the result."""
 
 _STEPS = 8
 """The number of operators between a factor and its product that are looked through."""
@@ -35,7 +35,7 @@ class ScalarFusionsPass(GraphPass):
        was scaled before.
     2. `Mul` or `Div` by a number c that a MatMul reads, directly or through Transpose, Cast or other factors, becomes
        the `Neg` of that by -c.
-    3. In both, powers of two stay, and in float32 all numbers, unless they are very large or small.
+    3. In both, powers of two stay, and in float32 all numbers, unless they are very large or small, or would meet in such a number.
     4. `Pow(x, 2)` of doubles becomes `Mul(x, x)`.
     5. `Clip(Relu(x), low, high)` of types that the fusion does not know becomes `Clip(x, Max(low, 0), high)`.
     6. `Mul` of a convolution by factors c that are infinite, NaN or very large becomes that of `Neg(convolution)` by -c: infinite
@@ -45,11 +45,14 @@ class ScalarFusionsPass(GraphPass):
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
         """Apply the rules above to one graph."""
+        exponents: dict[ir.Value | None, int] = {}
         for node in list(editor.nodes()):
             if node.domain:
                 continue
-            if node.op_type in ("Mul", "Div"):
-                _protect_factor(editor, node)
+            if node.op_type in ("Transpose", "Cast"):
+                exponents[node.outputs[0]] = exponents.get(node.inputs[0], 0)
+            elif node.op_type in ("Mul", "Div"):
+                _protect_factor(editor, node, exponents)
                 _protect_convolution(editor, node)
                 _protect_axes(editor, node)
             elif node.op_type == "Pow" and node.outputs[0].dtype == ir.DataType.DOUBLE and scalar(node.inputs[1]) == 2:
@@ -58,13 +61,16 @@ class ScalarFusionsPass(GraphPass):
                 _absorb_relu(editor, node)
 
 
-def _protect_factor(editor: GraphEditor, node: ir.Node) -> None:
-    """Rules 1 to 3 for a Mul or Div."""
+def _protect_factor(editor: GraphEditor, node: ir.Node, exponents: dict[ir.Value | None, int]) -> None:
+    """Rules 1 to 3 for a Mul or Div; `exponents` has the sum of those of the factors behind a value."""
     place = _place_of_number(node)
     number = None if place is None else _number(node.inputs[place])
-    if place is None or number is None or _is_harmless(float(number.item()), node.outputs[0].dtype):
+    if place is None or number is None:
         return
-    operands = list(node.inputs)
+    operands, result, factor = list(node.inputs), node.outputs[0], float(number.item())
+    exponents[result] = exponents.get(operands[1 - place], 0) + abs(math.frexp(factor)[1])
+    if exponents[result] <= _EXPONENT and _is_harmless(factor, result.dtype):
+        return
     scales_product, is_multiplied = _is_product(operands[1 - place]), _feeds_product(node.outputs[0])
     if not scales_product and not is_multiplied:
         return
@@ -117,10 +123,9 @@ def _place_of_number(node: ir.Node) -> int | None:
 
 
 def _is_harmless(factor: float, dtype: ir.DataType | None) -> bool:
-    """Rule 3, of the factor or of its reciprocal."""
-    mantissa, exponent = math.frexp(abs(factor))
-    is_moderate = math.isfinite(factor) and factor != 0 and abs(exponent) <= _EXPONENT
-    return is_moderate and (mantissa == 0.5 or dtype != ir.DataType.DOUBLE)
+    """Rule 3, of a moderate factor or of its reciprocal."""
+    is_number = math.isfinite(factor) and factor != 0
+    return is_number and (math.frexp(abs(factor))[0] == 0.5 or dtype != ir.DataType.DOUBLE)
 
 
 def _is_product(value: ir.Value | None) -> bool:

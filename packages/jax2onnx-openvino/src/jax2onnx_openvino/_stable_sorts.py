@@ -14,16 +14,18 @@ from jax2onnx_graph.traversal import is_value_read
 
 __all__ = ["StableSortsPass"]
 
-_LONGEST = 46340
-"""Its square is a number of int32."""
+_LARGEST = 2**31 - 1
+_SHORT, _LONGEST = 46340, 1664510
+"""The square and the third power: a number of int32, and one of twice as many bits."""
 
 
 class StableSortsPass(GraphPass):
     """Let a TopK whose indices are read take the first of equal elements first.
 
     1. One element: that of ArgMax or ArgMin.
-    2. Several: the least of the numbers that an element's rank among the sorted ones and its index form, which all differ. Axes that
-       are too long for such numbers are left as they are.
+    2. Several: the least of the numbers that an element's rank among the sorted ones and its index form, which all differ.
+    3. Where these would not fit int32, elements are sorted by the lower digit of their ranks first, and what comes of it by the upper
+       one. Of more than 1,664,510 elements, for which two digits are not enough, equal ones stay in any order.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -60,18 +62,32 @@ def _first(b: GraphBuilder, node: ir.Node, x: ir.Value, axis: int) -> ir.Value:
 
 
 def _least(b: GraphBuilder, node: ir.Node, x: ir.Value, dims: tuple[LabelledDim, ...], axis: int) -> ir.Value:
-    """Rule 2."""
+    """Rules 2 and 3."""
     length = b.op("Slice", b.op("Shape", x), b.ints([axis]), b.ints([axis + 1]), dims=[1])
     ranks = _ranks(b, x, dims, length, axis, largest=node.attributes.get_int("largest", 1))
     number = b.op("Squeeze", b.cast(length, np.int32), b.ints([0]))
-    zero, one = b.constant(0, np.int32), b.constant(1, np.int32)
-    places = b.op("Range", zero, number, one, dims=labelled(dims[axis : axis + 1]))
-    fits = b.op("LessOrEqual", number, b.constant(_LONGEST, np.int32))
-    factor, places = b.op("Where", fits, number, one), b.op("Mul", places, b.cast(fits, np.int32))
+    places = b.op(
+        "Range", b.constant(0, np.int32), number, b.constant(1, np.int32), dims=labelled(dims[axis : axis + 1])
+    )
     after = list(range(1, len(dims) - axis))
     places = b.op("Unsqueeze", places, b.ints(after)) if after else places
-    keys = b.op("Add", b.op("Mul", ranks, factor), places, dims=labelled(dims))
-    return b.op.several("TopK", keys, node.inputs[1], axis=axis, largest=0, outputs=2)[1]
+
+    def sorted_by(digit: ir.Value, factor: ir.Value, rest: ir.Value, count: ir.Value | None) -> ir.Value:
+        keys = b.op("Add", b.op("Mul", digit, factor), rest, dims=labelled(dims))
+        return b.op.several("TopK", keys, count, axis=axis, largest=0, outputs=2)[1]
+
+    if isinstance(size := dims[axis], int) and size <= _SHORT:
+        return sorted_by(ranks, number, places, node.inputs[1])
+    fits = b.op("LessOrEqual", number, b.constant(_LONGEST, np.int32))
+    base = b.op("Where", fits, b.op("Div", b.constant(_LARGEST, np.int32), number), number)
+    upper = b.op("Div", ranks, base, dims=labelled(dims))
+    lower = b.op("Sub", ranks, b.op("Mul", upper, base, dims=labelled(dims)), dims=labelled(dims))
+    factor = b.op("Where", fits, number, b.constant(1, np.int32))
+    first = sorted_by(lower, factor, b.op("Mul", places, b.cast(fits, np.int32)), length)
+    second = sorted_by(
+        b.op("GatherElements", upper, first, axis=axis, dims=labelled(dims)), number, places, node.inputs[1]
+    )
+    return b.op("GatherElements", first, second, axis=axis)
 
 
 def _ranks(

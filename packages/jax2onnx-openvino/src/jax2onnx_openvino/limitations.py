@@ -29,6 +29,7 @@ LIMITATIONS = (
                message="its shape is not known"),
     Limitation("TopK", "OpenVINO sorts bfloat16 by TopK below opset 24, too, from which on the standard has this.", ("bfloat16",),
                operators=("TopK",), message="TopK.*unsupported type: tensor.bfloat16"),
+    Limitation("TopK", "TopK of OpenVINO gives equal elements in any order. Along axes of up to 1,664,510 this is put right."),
     Limitation("TopK", "TopK of OpenVINO takes one element at least.", operators=("TopK",),
                message="must be greater or equal to 1"),
     Limitation("Expand", "OpenVINO gives one element where an axis of size 1 is expanded to none, or where a branch of an If has none.",

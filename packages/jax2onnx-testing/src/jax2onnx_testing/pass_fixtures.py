@@ -85,7 +85,8 @@ def rewrite() -> Rewrite:
     """`rewrite(pass_, text)`: the outputs of the rewritten model as expressions.
 
     The model computes what it did before on random inputs, passes the checker, keeps the names and types of its outputs, and has no unnamed value.
-    An operator of another domain, which has the name of one of its operators, stays.
+    An operator of another domain, which has the name of one of its operators, stays. The results are kept, too, where a caller may replace
+    the weights, and where a value between the nodes is a further output.
     """
 
     def run(pass_: ir.passes.InPlacePass, text: str, *, infer: bool = True, tolerance: float = 1e-6) -> list[str]:
@@ -149,6 +150,8 @@ def _parsed(text: str, *, infer: bool) -> ir.Model:
 def _rewritten(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> ir.Model:
     _check_other_domain(pass_, text, infer=infer, tolerance=tolerance)
     _check_look_alike(pass_, text, infer=infer, tolerance=tolerance)
+    _check_replaceable_weights(pass_, text, infer=infer, tolerance=tolerance)
+    _check_further_output(pass_, text, infer=infer, tolerance=tolerance)
     model = _parsed(text, infer=infer)
     before = ir.to_proto(model)
     result = pass_(model)
@@ -186,12 +189,46 @@ def _check_look_alike(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, t
         return
     node, other = found[zlib.crc32(text.encode()) % len(found)]
     node.op_type = other
-    if any(value.dtype is not None and not value.dtype.is_floating_point() for value in node.inputs if value):
+    if not all(value is None or value.dtype is None or _is_float(value) for value in node.inputs):
         return
     before = ir.to_proto(model)
     pass_(model)
     RemoveUnusedNodesPass()(model)
     _compare(before, ir.to_proto(model), tolerance)
+
+
+def _check_replaceable_weights(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> None:
+    """The weights are inputs with defaults, which a caller may replace: the pass keeps the results of others, too."""
+    model = _parsed(text, infer=infer)
+    weights = [value for value in model.graph.initializers.values() if not value.is_graph_input() and _is_float(value)]
+    if not weights:
+        return
+    model.graph.inputs.extend(weights)
+    before = ir.to_proto(model)
+    pass_(model)
+    assert list(before.graph.input) == list(ir.to_proto(model).graph.input)
+    _compare(before, ir.to_proto(model), tolerance)
+
+
+def _check_further_output(pass_: ir.passes.InPlacePass, text: str, *, infer: bool, tolerance: float) -> None:
+    """One of the values between the nodes, another one for each text, is an output, too: the pass keeps it and its name."""
+    model = _parsed(text, infer=infer)
+    nodes = [node for node in model.graph if node.op_type != "Constant"]
+    values = [value for node in nodes for value in node.outputs if value.name and value.shape and value.dtype]
+    inner = [value for value in values if not value.is_graph_output()]
+    if not inner:
+        return
+    model.graph.outputs.append(inner[zlib.crc32(text.encode()) % len(inner)])
+    before = ir.to_proto(model)
+    pass_(model)
+    after = ir.to_proto(model)
+    onnx.checker.check_model(after, full_check=True)
+    assert [value.name for value in after.graph.output] == [value.name for value in before.graph.output]
+    _compare(before, after, tolerance)
+
+
+def _is_float(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.is_floating_point()
 
 
 def _shifted(op_type: str) -> type[OpRun]:

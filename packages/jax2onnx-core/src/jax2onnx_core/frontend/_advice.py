@@ -114,7 +114,8 @@ def _on_sizes(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     if remainder := _REMAINDER.search(text):
         label, _ = inputs.symbols.shown(remainder[1])
         yield f"Say that the parts are equal: constraints=('{label} == 0',). It is at {line}"
-    if LESS_ONE not in text and (multiples := multiples_that_agree(text)):
+    multiples = {} if LESS_ONE in text else multiples_that_agree(text)
+    if multiples:
         yield (
             f"The two shapes agree where {' and '.join(multiples)} are multiples of a number: give the input's dimensions as "
             f"{', '.join(repr(text) for text in multiples.values())}, or as a larger multiple where later layers halve them again."
@@ -125,8 +126,9 @@ def _on_sizes(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
             f"constraints=({', '.join(map(repr, constraints))},)."
         )
         return
+    shown = without_traced_symbols(str(error))
     is_about_shapes = any(word in str(error) for word in ("shape", "broadcasting", "dimension size"))
-    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(str(error)))) if is_about_shapes else []
+    symbols = sorted(inputs.symbols.known.intersection(_WORD.findall(shown))) if is_about_shapes else []
     if len(symbols) > 1:
         yield (
             f"{' and '.join(symbols)} are symbols of different names, so their sizes may differ. Give dimensions that are always equal "

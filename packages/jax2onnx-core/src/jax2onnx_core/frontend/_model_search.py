@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import collections
 import copy
+import dataclasses
 import functools
 import inspect
 import itertools
 import re
 import types
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import numpy as np
 from jax2onnx_graph.build.names import Names, numbered
 
 from jax2onnx_core._array_identity import array_identity
-from jax2onnx_core.frontend._containers import Containers
-from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
-from jax2onnx_core.frontend.python_functions import closed_over, defaults_of, rebuilt, used_globals
+from jax2onnx_core.frontend._containers import Containers, attributes_of, has_slots, items_of
+from jax2onnx_core.frontend._pytrees import by_paths, is_too_deep, path_name
+from jax2onnx_core.frontend.python_functions import closed_over, defaults_of, fill, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import is_static
 from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, Adapter, adapter_of, imported_adapters
 from jax2onnx_core.plugins.errors import InputError, Jax2OnnxError, PluginError
 
 __all__ = ["AbsentPaths", "Copies", "ModelSearch"]
+
+T = TypeVar("T")
+#: With places that are numbers, or keys.
+_Container: TypeAlias = "list[object] | dict[Hashable, object] | collections.deque[object]"
 
 #: The names of the absent weights of a model object, or of a pytree, by their paths in it.
 AbsentPaths = Mapping[str, str]
@@ -58,8 +63,14 @@ class Copies:
     def once(self, key: int, make: Maker) -> object:
         """The copy of the object with the id `key`, made by `make` at the first call."""
         if key not in self._others:
-            self._others[key] = make(self)
+            made = make(self)
+            self._others.setdefault(key, made)
         return self._others[key]
+
+    def begun(self, value: T, new: T) -> T:
+        """The new copy of an object, which what is put into it may hold in turn."""
+        self._others[id(value)] = new
+        return new
 
     def weights(self, key: int) -> dict[str, jax.Array]:
         """The arrays that were given for absent weights of an object, by their paths in it."""
@@ -77,6 +88,18 @@ class Copies:
 
 #: Makes a fresh object from the copies of one call.
 Maker = Callable[[Copies], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _OfCycle:
+    """A maker of something in which there is nothing to make fresh but what holds it, as far as the search knows."""
+
+    make: Maker
+
+    def __call__(self, copies: Copies) -> object:
+        return self.make(copies)
+
+
 _DEEPEST = 100  # objects within objects
 # A program that a model or a global keeps, and its sessions, hold weights, but are no models of JAX.
 _OF_PROGRAMS = ("jax2onnx_core.program.", "jax2onnx_runtime.")
@@ -123,13 +146,20 @@ class ModelSearch:
     def _maker(self, value: object, name: str, place: str) -> Maker | None:
         key = id(value)
         if key not in self._makers:
-            self._makers[key] = None  # what is met again inside of itself is left there
+            self._makers[key] = _OfCycle(lambda copies: self._met_again(key, value, copies))
             self.classes.update(type(value).__mro__)
             self._depth += 1
             make = self._made(value, name, place) if self._depth <= _DEEPEST else None
             self._depth -= 1
-            self._makers[key] = make and (lambda copies: copies.once(key, make))
+            if not self._depth and isinstance(make, _OfCycle):
+                make = None
+            self._makers[key] = make and _of_parts([make], lambda copies: copies.once(key, make))
         return self._makers[key]
+
+    def _met_again(self, key: int, value: object, copies: Copies) -> object:
+        """The copy of what the search met inside of itself; itself where it turned out that there is nothing to make fresh."""
+        make = self._makers[key]
+        return value if make is None else make(copies)
 
     def _made(self, value: object, name: str, place: str) -> Maker | None:
         if (adapter := adapter_of(value, self._adapters)) is not None:
@@ -145,7 +175,7 @@ class ModelSearch:
         if callable(value) and (original := inspect.unwrap(value)) is not value:
             self.maker(original, name)  # of jit and its like only the names are wanted
             return None
-        if isinstance(value, dict | list | tuple):
+        if isinstance(value, dict | list | tuple | collections.deque):
             if is_too_deep(value):
                 return None
             self.containers.add(value, name)
@@ -157,7 +187,7 @@ class ModelSearch:
         module = type(value).__module__
         if module.partition(".")[0] in self._libraries or module.startswith(_OF_PROGRAMS):
             return False
-        return not isinstance(value, type | types.ModuleType) and "__dict__" in dir(value)
+        return not isinstance(value, type | types.ModuleType) and ("__dict__" in dir(value) or has_slots(value))
 
     def _placed(self, adapted: Adapted, name: str, place: str) -> Adapted:
         """The model object at its place; after its name, or a number, where another one has other arrays at the same paths."""
@@ -192,39 +222,39 @@ class ModelSearch:
 
     def _tree(self, value: object, name: str) -> Maker | None:
         """A maker of a pytree with absent weights or models; the arrays in others are named."""
-        if _is_without_order(value):
-            return self._dict_without_order(value, name)
+        if _is_no_pytree(value):
+            return self._container(value, name)
         key = id(value)
         leaves, tree = jax.tree_util.tree_flatten_with_path(
-            value, is_leaf=lambda one: _is_without_order(one) or adapter_of(one, self._adapters) is not None
+            value, is_leaf=lambda one: _is_no_pytree(one) or adapter_of(one, self._adapters) is not None
         )
-        named = {".".join(filter(None, [name, path_name(path)])): leaf for path, leaf in leaves}
+        named = by_paths((".".join(filter(None, [name, path_name(path)])), leaf) for path, leaf in leaves)
         self._name_leaves(key, named)
         makers = {
             path: make for path, leaf in named.items() if leaf is not value and (make := self._of_leaf(leaf, path))
         }
-        if key not in self.absent_paths and not makers:
-            return None
 
         def fresh(copies: Copies) -> PyTree:
             made = {path: make(copies) for path, make in makers.items()}
             return jax.tree_util.tree_unflatten(tree, {**named, **copies.weights(key), **made}.values())
 
-        return fresh
+        return fresh if key in self.absent_paths else _of_parts(makers.values(), fresh)
 
-    def _dict_without_order(self, value: dict[Hashable, object], name: str) -> Maker | None:
-        """A copy of a dict that is no pytree around fresh copies of the models that it holds."""
-        paths = {key: ".".join(filter(None, [name, path_name((jax.tree_util.DictKey(key),))])) for key in value}
-        makers = {key: make for key, held in value.items() if (make := self._part(held, paths[key]))}
-        if not makers:
-            return None
+    def _container(self, value: _Container, name: str) -> Maker | None:
+        """A maker of a dict, a list or a deque that is no pytree, around fresh copies of the models that it holds."""
+        makers = {
+            key: make
+            for key, held in items_of(value)
+            if (make := self._part(held, ".".join(filter(None, [name, path_name((jax.tree_util.DictKey(key),))]))))
+        }
 
-        def fresh(copies: Copies) -> dict[Hashable, object]:
-            new = copy.copy(value)
-            new.update({key: make(copies) for key, make in makers.items()})
+        def fresh(copies: Copies) -> _Container:
+            new = copies.begun(value, copy.copy(value))
+            for key, make in makers.items():
+                new[key] = make(copies)
             return new
 
-        return fresh
+        return _of_parts(makers.values(), fresh)
 
     def _of_leaf(self, leaf: object, path: str) -> Maker | None:
         """A maker of a leaf of a pytree that is no array."""
@@ -237,8 +267,6 @@ class ModelSearch:
         names = ["" if isinstance(a, dict) else f"arg{i}" for i, a in enumerate(value.args)]
         makers = [self.maker(value.func, name), *map(self.maker, value.args, names)]
         keywords = {k: self.maker(v, k) for k, v in value.keywords.items()}
-        if not any(makers) and not any(keywords.values()):
-            return None
 
         def fresh(copies: Copies) -> functools.partial[PyTree]:
             old = (value.func, *value.args)
@@ -246,28 +274,28 @@ class ModelSearch:
             named = {k: make(copies) if make else value.keywords[k] for k, make in keywords.items()}
             return functools.partial(func, *args, **named)
 
-        return fresh
+        return _of_parts([*makers, *keywords.values()], fresh)
 
     def _method(self, value: types.MethodType, name: str) -> Maker | None:
         make = self.maker(value.__self__, name)
-        return make and (lambda copies: types.MethodType(value.__func__, make(copies)))
+        return make and _of_parts([make], lambda copies: types.MethodType(value.__func__, make(copies)))
 
     def _object(self, value: object, name: str) -> Maker | None:
         """A copy of an object of the user around fresh copies of the models that its attributes hold."""
-        attributes = vars(value)
-        self.containers.add(attributes, name)
-        makers = {k: self._part(v, f"{name}.{k}" if name else k) for k, v in [*attributes.items()]}
-        if not any(makers.values()):
-            return None
+        held = attributes_of(value)
+        for attributes in held:
+            self.containers.add(attributes, name)
+        found = [item for attributes in held for item in items_of(attributes)]
+        makers = {k: self._part(v, f"{name}.{k}" if name else k) for k, v in found}
 
         def fresh(copies: Copies) -> object:
-            new = copy.copy(value)
+            new = copies.begun(value, copy.copy(value))
             for attribute, make in makers.items():
                 if make is not None:
                     object.__setattr__(new, attribute, make(copies))
             return new
 
-        return fresh
+        return _of_parts(makers.values(), fresh)
 
     def _function(self, fn: types.FunctionType) -> Maker | None:
         """A function that closes over models, uses global ones, or has some as defaults, is rebuilt around fresh copies."""
@@ -277,13 +305,21 @@ class ModelSearch:
         globals_ = {name: self.maker(value, name) for name, value in used.items() if not isinstance(value, type)}
         defaults = {} if is_of_a_library else {name: self.maker(value, name) for name, value in defaults_of(fn).items()}
         found = [{name: make for name, make in m.items() if make} for m in (closed, globals_, defaults)]
-        if not any(found):
-            return None
 
         def fresh(copies: Copies) -> types.FunctionType:
-            return rebuilt(fn, *({name: make(copies) for name, make in makers.items()} for makers in found))
+            new = copies.begun(fn, rebuilt(fn, found[0]))
+            fill(new, *({name: make(copies) for name, make in makers.items()} for makers in found))
+            return new
 
-        return fresh
+        return _of_parts((make for makers in found for make in makers.values()), fresh)
+
+
+def _of_parts(parts: Iterable[Maker | None], make: Maker) -> Maker | None:
+    """A maker of what holds some parts; None where there is nothing to make fresh in them."""
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    return _OfCycle(make) if all(isinstance(part, _OfCycle) for part in found) else make
 
 
 def _adapted(adapter: Adapter, value: object) -> Adapted:
@@ -298,10 +334,12 @@ def _adapted(adapter: Adapter, value: object) -> Adapted:
         ) from error
 
 
-def _is_without_order(value: object) -> TypeGuard[dict[Hashable, object]]:
-    """Whether it is a dict whose keys cannot be sorted, such as types: JAX takes it for an error in a pytree."""
-    if not isinstance(value, dict) or type(value) not in (dict, collections.defaultdict):
+def _is_no_pytree(value: object) -> TypeGuard[_Container]:
+    """Whether it is a dict, a list or a deque that JAX takes for an array or refuses: of another class, or with keys that cannot be sorted."""
+    if not isinstance(value, dict | list | collections.deque):
         return False
+    if type(value) not in (dict, collections.defaultdict):
+        return jax.tree_util.all_leaves([value])
     try:
         sorted(value)
     except TypeError:

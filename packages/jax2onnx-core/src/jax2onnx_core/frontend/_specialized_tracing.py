@@ -52,7 +52,8 @@ class SpecializedFunction:
         together = {**self.specialized, **values}
         if not self.inputs.symbols.allow(together) or _looked_up(self.traced, self.inputs, values):
             return trace_inputs(adapted, self.given, registry, together)
-        return SpecializedFunction(*specialize_traced(self.traced, self.inputs, values), together, self.given)
+        traced, inputs = specialize_traced(self.traced, self.inputs, values)
+        return SpecializedFunction(traced, inputs.with_fixed(values), together, self.given)
 
 
 def specialize_traced(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> tuple[Traced, Inputs]:
@@ -109,7 +110,8 @@ def trace_inputs(
             break
         needed = dict(values)  # they decide otherwise what the trace took for false
     rest = {name: value for name, value in values.items() if name not in needed}
-    return SpecializedFunction(*specialize_traced(traced, fixed, rest), values, inputs)
+    traced, fixed = specialize_traced(traced, fixed, rest)
+    return SpecializedFunction(traced, fixed.with_fixed(values), values, inputs)
 
 
 def _looked_up(traced: Traced, inputs: Inputs, values: Mapping[str, int]) -> dict[str, int]:

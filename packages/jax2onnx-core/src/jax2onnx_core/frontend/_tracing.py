@@ -32,10 +32,10 @@ from jax2onnx_core.symbols._inconclusive_dims import about_a_symbol, place_of, u
 from jax2onnx_core.symbols._quotients import are_equal
 from jax2onnx_core.symbols._reshapes import fitting_reshapes
 
-__all__ = ["NEW_STATE", "Traced", "trace"]
+__all__ = ["Traced", "trace"]
 
-#: What the names of outputs begin with that are new states of a model.
-NEW_STATE = "new_state"
+# What the names of outputs begin with that are new states of a model.
+_NEW_STATE = "new_state"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     keys = [_name(key, adapted.names) or "" for key in found]
     changes = _that_matter(written, jaxpr, adapted.names)
     lost = lost_state(changes, keys, adapted.owners) if changes or keys else None
-    unchanged = _unchanged(jaxpr, names) if adapted.states else ()
+    unchanged = _unchanged(jaxpr, paths) if adapted.states else ()
     return Traced(
         jaxpr, trees[0], names, avals, adapted.names, lost, unchanged=unchanged, undecided=unknown.equal, lookups=unknown.lookups,
         required=fitting_reshapes(jaxpr, inputs.symbols), printing=printing_lines(jaxpr), declined=declined,
@@ -169,18 +169,20 @@ def _that_matter(written: Mapping[str, jax.Array], jaxpr: Jaxpr, names: Mapping[
     return [path for path in written if path not in seeds or path in read]
 
 
-def _unchanged(jaxpr: Jaxpr, names: Sequence[str]) -> list[str]:
-    """The paths of the new states, among the outputs of these names, that are inputs; keys aside, whose counters change instead."""
+def _unchanged(jaxpr: Jaxpr, paths: Sequence[KeyPath]) -> list[str]:
+    """The paths of the new states, among the outputs at these paths, that are inputs; keys aside, whose counters change instead."""
     inner, _ = open_jaxpr(jaxpr)
     given = {id(variable) for variable in inner.invars}
-    new = [
-        (name, v) for name, v in zip(names, sources(inner, inner.outvars), strict=True) if name.startswith(NEW_STATE)
-    ]
     return [
-        name.removeprefix(f"{NEW_STATE}.")
-        for name, variable in new
-        if id(variable) in given and not is_extended_dtype(variable.aval.dtype)
+        path_name(path[1:])
+        for path, variable in zip(paths, sources(inner, inner.outvars), strict=True)
+        if _is_state(path) and id(variable) in given and not is_extended_dtype(variable.aval.dtype)
     ]
+
+
+def _is_state(path: KeyPath) -> bool:
+    """Whether an output of a model with selected states, which stand beside the result, is one of them."""
+    return path[0].idx == 1
 
 
 def _check_result(result: PyTree) -> None:
@@ -211,8 +213,8 @@ def _is_array(leaf: object) -> bool:
 
 
 def _output_name(path: KeyPath, *, has_states: bool) -> str:
-    if has_states and path[0].idx == 1:  # they stand beside the result
-        return f"{NEW_STATE}.{path_name(path[1:])}"
+    if has_states and _is_state(path):
+        return f"{_NEW_STATE}.{path_name(path[1:])}"
     path = path[1:] if has_states else path
     if (of_error := error_part_name(path)) is not None:
         return of_error

@@ -63,6 +63,10 @@ class Inputs:
         """The inputs with further constraints on their symbols."""
         return dataclasses.replace(self, symbols=self.symbols.with_constraints(texts))
 
+    def with_fixed(self, values: Mapping[str, int]) -> Inputs:
+        """The inputs with the numbers of symbols, which their shapes have already, in the constraints on other symbols."""
+        return dataclasses.replace(self, symbols=self.symbols.with_fixed(values))
+
     @property
     def final_names(self) -> dict[str, str]:
         """Default name → name."""
@@ -166,6 +170,8 @@ def _aval(spec: Spec, name: str, symbols: Symbols, anonymous: Names) -> jax.Shap
         anonymous.unique(_NOT_A_SYMBOL.sub("_", f"{name}_dim{axis}")) if d is None else d
         for axis, d in enumerate(spec.shape)
     ]
+    for dim in filter(_compat_dims.is_symbolic_dim, named):
+        symbols.take(dim)
     shape = tuple(symbols.parse(d) if isinstance(d, str) else int(d) if is_static(d) else d for d in named)
     for d in shape:
         if is_static(d) and not 0 <= d < 2**63:

@@ -6,14 +6,14 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 import jax.extend.core
 from jax2onnx_graph.errors import InputError, PluginError
 
 __all__ = [
-    "Dispatching", "bound_parameters", "closed_over", "copied", "defaults_of", "dispatching_code", "function_behind", "may_dispatch", "name_of", "parameter_names", "rebuilt", "used_globals",
+    "Dispatching", "bound_parameters", "closed_over", "copied", "defaults_of", "dispatching_code", "fill", "function_behind", "may_dispatch", "name_of", "parameter_names", "rebuilt", "used_globals",
 ]  # fmt: skip
 
 
@@ -55,7 +55,9 @@ def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str,
         if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
             is_only_one = len(value) == count == 1 and "x" not in kwargs
             names += ["x"] if is_only_one else [f"{parameter}_{i}" for i in range(len(value))]
-        elif parameter not in kwargs and len(names) < count:
+        elif isinstance(
+            value, int
+        ):  # its number; keywords have none, though one may have the name of a parameter without
             names.append(parameter)
     return names
 
@@ -107,27 +109,37 @@ def _with_default(fn: types.FunctionType) -> tuple[str, ...]:
     return ("",) * (wanted - count) + fn.__code__.co_varnames[max(count - wanted, 0) : count]
 
 
-def rebuilt(
-    fn: types.FunctionType, closed: Mapping[str, object], global_variables: Mapping[str, object], defaults: Mapping[str, object],
-) -> types.FunctionType:  # fmt: skip
-    """The function around other values.
+def rebuilt(fn: types.FunctionType, closed: Collection[str]) -> types.FunctionType:
+    """A copy of the function whose global variables, and what it closes over by these names, are its own, for `fill`."""
+    cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
+    closure = tuple(types.CellType() if name in closed else cell for name, cell in cells)
+    fresh = types.FunctionType(fn.__code__, {**fn.__globals__}, fn.__name__, fn.__defaults__, closure or None)
+    fresh.__kwdefaults__ = fn.__kwdefaults__
+    fresh.__qualname__ = fn.__qualname__
+    fresh.__dict__ = {**vars(fn)}
+    return fresh
+
+
+def fill(
+    fresh: types.FunctionType, closed: Mapping[str, object], global_variables: Mapping[str, object], defaults: Mapping[str, object],
+) -> None:  # fmt: skip
+    """Put values into a function that `rebuilt` made.
 
     Args:
-      fn: the function.
-      closed: name → value in place of the one that the function closes over.
+      fresh: the function.
+      closed: name → value in place of the one that the function closes over, for each name that `rebuilt` was given.
       global_variables: name → value in place of the global variable.
       defaults: name → value in place of the default of the parameter.
     """
-    cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
-    closure = tuple(types.CellType(closed[name]) if name in closed else cell for name, cell in cells)
-    namespace = {**fn.__globals__, **global_variables}
-    positional = zip(_with_default(fn), fn.__defaults__ or (), strict=True)
-    given = tuple(defaults.get(name, value) for name, value in positional)
-    fresh = types.FunctionType(fn.__code__, namespace, fn.__name__, given or None, closure or None)
+    for name, cell in zip(fresh.__code__.co_freevars, fresh.__closure__ or (), strict=True):
+        if name in closed:
+            cell.cell_contents = closed[name]
+    fresh.__globals__.update(global_variables)
+    positional = zip(_with_default(fresh), fresh.__defaults__ or (), strict=True)
+    fresh.__defaults__ = tuple(defaults.get(name, value) for name, value in positional) or None
     fresh.__kwdefaults__ = {
-        name: defaults.get(name, value) for name, value in (fn.__kwdefaults__ or {}).items()
+        name: defaults.get(name, value) for name, value in (fresh.__kwdefaults__ or {}).items()
     } or None
-    return fresh
 
 
 def function_behind(name: str) -> types.FunctionType:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 from jax2onnx_graph.arrays import Array
 
-from jax2onnx_core.frontend._pytrees import path_name
+from jax2onnx_core.frontend._pytrees import by_paths, path_name
 from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.lowering.physical import physical_type
-from jax2onnx_core.program._state_pairs import Leaf, by_paths, leaves_like
+from jax2onnx_core.program._state_pairs import Leaf, leaves_like
 
 __all__ = ["initial_values", "input_leaves", "output_leaves"]
 
@@ -22,7 +22,7 @@ def input_leaves(inputs: Inputs) -> list[Leaf]:
     numbered = jax.tree_util.tree_unflatten(inputs.tree, range(len(inputs.names)))
     names, leaves = list(inputs.final_names.items()), []
     for (which, key, *rest), i in jax.tree_util.tree_flatten_with_path(numbered)[0]:
-        position = key.idx if which.idx == 0 else None
+        position = key.idx if which.idx == 0 else key.key
         dtype, dims = physical_type(inputs.avals[i])
         leaves.append(Leaf(names[i][0], names[i][1], position, path_name(rest), dtype, dims, inputs.symbols.label))
     return leaves

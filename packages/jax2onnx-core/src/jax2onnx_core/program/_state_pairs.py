@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from jax2onnx_graph.arrays import Dtype
-from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, is_static
 from jax2onnx_graph.metadata import StatePair
 
-__all__ = ["Leaf", "by_paths", "leaves_like", "pair_states"]
+from jax2onnx_core.frontend._pytrees import by_paths
 
-T = TypeVar("T")
+__all__ = ["Leaf", "leaves_like", "pair_states"]
+
 _FORMS = "states maps arguments to results, by position ({0: 0}) or by name ({'cache': 'new_cache'})"
 
 
@@ -25,7 +24,7 @@ class Leaf:
     Attributes:
       name: the name that it has after the function's parameters or the keys of the result.
       given: its name in the model, which may be another that the user gave.
-      position: the index of the positional argument, or of the element of the result.
+      position: the index of the positional argument, or the name of that by keyword; the index of the element of the result.
       path: the keys from there to the array, with dots between them.
       dtype: its element type.
       dims: its dimensions.
@@ -34,7 +33,7 @@ class Leaf:
 
     name: str
     given: str
-    position: int | None
+    position: int | str
     path: str
     dtype: Dtype
     dims: Dims
@@ -78,21 +77,16 @@ def _leaves_of(key: object, leaves: Sequence[Leaf], what: str) -> dict[str, Leaf
     if isinstance(key, int) and not isinstance(key, bool):
         found = by_paths((leaf.path, leaf) for leaf in leaves if leaf.position == key)
     elif isinstance(key, str):
-        found = {leaf.name[len(key) + 1 :]: leaf for leaf in leaves if f"{leaf.name}.".startswith(f"{key}.")}
+        found = by_paths((leaf.path, leaf) for leaf in leaves if leaf.position == key)
+        found = found or {leaf.name[len(key) + 1 :]: leaf for leaf in leaves if f"{leaf.name}.".startswith(f"{key}.")}
         renamed = [leaf for leaf in leaves if leaf.given == key]
         found = found or dict(zip([""], renamed, strict=False))
     else:
         raise OptionError(f"{_FORMS}; {key!r} is neither a position nor a name.")
     if not found:
-        known = [leaf.given if leaf.position is None else f"{leaf.position}: {leaf.given}" for leaf in leaves]
+        known = [leaf.given if isinstance(leaf.position, str) else f"{leaf.position}: {leaf.given}" for leaf in leaves]
         raise OptionError(f"states: there is no {what} {key!r}; the {what}s are {', '.join(known)}.")
     return found
-
-
-def by_paths(leaves: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Leaves by their paths, of which equal ones are numbered: the keys `"a.b"`, and `"a"` and `"b"` one in another, are one text."""
-    taken = Names()
-    return {taken.unique(path): leaf for path, leaf in leaves}
 
 
 def leaves_like(key: object, paths: Collection[str], inputs: Sequence[Leaf]) -> dict[str, Leaf]:

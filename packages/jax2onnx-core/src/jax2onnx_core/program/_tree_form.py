@@ -90,7 +90,7 @@ class TreeForm:
         kept_args = tuple(_without_states(a) for a in args if not _is_state(a)), _without_states(kwargs)
         if type(results) is tuple:
             kept = tuple(_without_states(r) for r in results if not _is_state(r))
-            results = kept[0] if len(kept) == 1 else kept
+            results = kept[0] if len(kept) == 1 < len(results) else kept
         numbers, tree = jax.tree_util.tree_flatten(kept_args)
         outputs, out_tree = jax.tree_util.tree_flatten(_without_states(results))
         return TreeForm(tree, numbers, out_tree, outputs, _OF_A_STEP)

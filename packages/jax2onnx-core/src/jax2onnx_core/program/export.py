@@ -20,7 +20,6 @@ from jax2onnx_graph.targets import Target, find_target
 from jax2onnx_core.frontend._adapters import AdaptedCallable, adapt_callable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction, trace_inputs
 from jax2onnx_core.frontend._state_shapes import StateShapes
-from jax2onnx_core.frontend._tracing import NEW_STATE
 from jax2onnx_core.frontend.inputs import Inputs, parse_inputs
 from jax2onnx_core.frontend.layouts import GivenLayouts
 from jax2onnx_core.frontend.python_functions import parameter_names
@@ -149,7 +148,7 @@ def _with_states(
     if states is None or isinstance(states, Mapping):
         return adapted, states
     adapted = adapted.with_states(states, [*kwargs, *parameter_names(adapted.called)])
-    return adapted, {adapted.state_keyword: NEW_STATE}
+    return adapted, {adapted.state_keyword: 1}  # they come back beside the result
 
 
 def _state_pairs(
@@ -171,13 +170,14 @@ def _first_states(
 ) -> dict[str, jax.Array | Array]:
     """The first values of states by the names of inputs: those that models hold, and given arrays, unless these are zeros, as others are."""
     states = {pair.input for pair in pairs}
-    given = inputs.tree.flatten_up_to((tuple(args), {**kwargs, **adapted.state_inputs}))
-    names = inputs.final_names
-    found: dict[str, jax.Array | Array] = {
-        names[f"{adapted.state_keyword}.{path}"]: x for path, x in adapted.states.items()
-    }
-    for (name, final), aval, array in zip(names.items(), inputs.avals, given, strict=True):
-        if name in states and isinstance(array, jax.Array | np.ndarray):
+    held = {adapted.state_keyword: adapted.states} if adapted.states else {}
+    given = inputs.tree.flatten_up_to((tuple(args), {**kwargs, **held}))
+    of_models = {id(array) for array in adapted.states.values()}
+    found: dict[str, jax.Array | Array] = {}
+    for (name, final), aval, array in zip(inputs.final_names.items(), inputs.avals, given, strict=True):
+        if name in states and id(array) in of_models:
+            found[final] = array
+        elif name in states and isinstance(array, jax.Array | np.ndarray):
             first = array if isinstance(array, jax.Array) else np.array(array, aval.dtype)
             if np.ascontiguousarray(physical_array(first)).reshape(-1).view(np.uint8).any():
                 found[final] = first

@@ -44,7 +44,8 @@ class DimSolution:
             return
         known = symbols.names([dim for shape in symbolic.values() for dim in shape])
         # JAX looks for all symbols of the constraints, also for those that were fixed to numbers.
-        fixed = set(symbols.names(side for c in symbols.constraints for side in (c.left, c.right))) - set(known)
+        fixed = set(symbols.names(side for c in symbols.constraints for side in (c.left, c.right)))
+        fixed = fixed.union(symbols.fixed) - set(known)
         given = [*avals, *(jax.ShapeDtypeStruct((symbols.parse(name),), bool) for name in sorted(fixed))]
         try:
             solved, variables = _compat_dims.solve_dims(

@@ -13,11 +13,13 @@ import jax
 import numpy as np
 from jax2onnx_graph.build.names import numbered
 from jax2onnx_graph.facts.dims import OPERATIONS, Dims, SpecializedDim, is_static
+from jax2onnx_graph.facts.expressions import parsed
 
 from jax2onnx_core import _compat_comparisons
 from jax2onnx_core._compat_dims import (
     LESS_ONE,
     bounds,
+    computed,
     constrain,
     constraints_kept,
     inconclusive_dimension_error,
@@ -38,7 +40,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 @dataclasses.dataclass(frozen=True)
 class Constraint:
-    """`left comparison right`, as the user wrote it and as dimension expressions."""
+    """`left comparison right`, as the user wrote it and as expressions of traced symbols."""
 
     text: str
     left: Dim
@@ -91,9 +93,13 @@ class Symbols:
         texts = [str(c) for c in constraints]
         self.zero = {m[1] or m[2] for m in map(_AT_LEAST_ZERO.match, texts) if m}
         others = [t for t in texts if not _AT_LEAST_ZERO.match(t)]
-        # The user's own notation: labels, messages and constraints are evaluated here.
+        # The user's own notation: labels and messages are written here.
         self._plain = jax.export.SymbolicScope()
+        # Without what is known of the symbols, by which an expression would be simplified.
+        self._unlimited = jax.export.SymbolicScope()
         self.constraints = [self._constraint(t) for t in others]
+        #: The symbols that were fixed to numbers.
+        self.fixed: Mapping[str, int] = {}
         if scope is not None and texts:
             raise SymbolError(
                 "The inputs bring symbolic dimensions of their own scope; give the constraints to its symbolic_shape(...)."
@@ -108,7 +114,7 @@ class Symbols:
     def _traced_scope(self, texts: Sequence[str]) -> Any:
         # JAX has no use for what two dimensions are not.
         known = [c for c in self.constraints if c.comparison != "!="]
-        rewritten = [self._rewrite(c) if self.zero else c.text for c in known]
+        rewritten = [f"{c.left} {c.comparison} {c.right}" if self.zero else c.text for c in known]
         try:
             return jax.export.SymbolicScope(rewritten)
         except (ValueError, NotImplementedError, inconclusive_dimension_error) as error:
@@ -118,7 +124,7 @@ class Symbols:
         """Let JAX find out whether any number fits; `texts` are the constraints."""
         try:
             for name in self.names(side for c in self.constraints for side in (c.left, c.right)):
-                bounds(self._parse(name, self.scope))
+                bounds(self._symbol(name, self.scope))
         except ValueError as error:
             raise SymbolError(f"The constraints {list(texts)} contradict each other. ({error})") from error
 
@@ -193,7 +199,7 @@ class Symbols:
                 f"The constraint {text!r} is not of the form 'e1 >= e2', 'e1 <= e2', 'e1 == e2' or 'e1 != e2'."
             )
         left, comparison, right = sides
-        return Constraint(text, self._parse(left, self._plain), comparison, self._parse(right, self._plain))
+        return Constraint(text, self._traced(left, self._unlimited), comparison, self._traced(right, self._unlimited))
 
     def constrained(self, text: str) -> Symbols:
         """Symbols of a new scope with a further constraint, which JAX is told; those for sizes that differ are left out."""
@@ -207,18 +213,41 @@ class Symbols:
         extended.constraints = [*self.constraints, *(self._constraint(text) for text in texts if text not in known)]
         return extended
 
-    def _rewrite(self, constraint: Constraint) -> str:
-        scratch = jax.export.SymbolicScope()
-        sides = [self._shifted(side, scratch) for side in (constraint.left, constraint.right)]
-        return f"{sides[0]} {constraint.comparison} {sides[1]}"
+    def with_fixed(self, values: Mapping[str, int]) -> Symbols:
+        """The same symbols, some of which were fixed to numbers: these stand for them in the constraints on others."""
+        fixed = copy.copy(self)
+        fixed.fixed = {**self.fixed, **values}
+        fixed.constraints = [self._partly_fixed(constraint, values) for constraint in self.constraints]
+        return fixed
 
-    def _shifted(self, dim: Dim, scope: Any) -> Dim:
-        """The expression over the traced symbols of `scope`."""
+    def _partly_fixed(self, constraint: Constraint, values: Mapping[str, int]) -> Constraint:
+        names = set(self.names([constraint.left, constraint.right]))
+        if names.isdisjoint(values) or names <= values.keys():
+            return constraint
+        return self._constraint(_IDENTIFIER.sub(lambda name: str(values.get(name[0], name[0])), constraint.text))
+
+    def _traced(self, text: str, scope: Any) -> Dim:
+        """A user's expression over the traced symbols of a scope."""
+        names = set(_IDENTIFIER.findall(text)) - OPERATIONS
+        for name in sorted(names):
+            if name.endswith(LESS_ONE):
+                raise SymbolError(
+                    f"{text.strip()!r}: no symbol is called {name!r}, as those are that stand for sizes which may be 0."
+                )
+        if self.zero.isdisjoint(names):
+            return self._parse(text, scope)
+        self._parse(text, self._plain)  # it makes sense, though JAX may take max(S, 1) for S there
+        return computed(parsed(text), {name: self._symbol(name, scope) for name in names})
+
+    def _symbol(self, name: str, scope: Any) -> Dim:
+        """The size that a user's symbol is, over the traced symbols of a scope."""
+        return self._parse(f"{name}{LESS_ONE} - 1" if name in self.zero else name, scope)
+
+    def _shifted(self, dim: Dim) -> Dim:
+        """The expression over the traced symbols of the scope."""
         if not is_symbolic_dim(dim):
             return dim
-        env = {name: self._parse(f"{name}{LESS_ONE} - 1" if name in self.zero else name, scope)
-               for name in symbols_of(dim)}  # fmt: skip
-        return substitute(dim, env)
+        return substitute(dim, {name: self._symbol(name, self.scope) for name in symbols_of(dim)})
 
     @staticmethod
     def _parse(text: str, scope: Any) -> Dim:
@@ -233,12 +262,15 @@ class Symbols:
 
     def parse(self, text: str) -> Dim:
         """A user's dimension text → a dimension of the traced scope, which is shown as it was first written."""
-        dim = self._parse(text, self._plain if self.zero else self.scope)
-        dim = self._shifted(dim, self.scope) if self.zero else dim
+        dim = self._traced(text, self.scope)
         self._written.update(_IDENTIFIER.findall(text))
         if is_symbolic_dim(dim) and not str(dim).isidentifier():
             self._labels.setdefault(dim, " ".join(text.split()))
         return dim
+
+    def take(self, dim: Dim) -> None:
+        """Take the symbols of a dimension of the scope, so that no size from data is called like one of them."""
+        self._written.update(symbols_of(dim))
 
     def label(self, dim: Dim) -> str:
         """The text that names a dimension in the model, in the user's own symbols."""
@@ -249,10 +281,11 @@ class Symbols:
         if dim not in self._labels and not self.zero:
             self._labels[dim] = str(dim)
         elif dim not in self._labels:
-            env = {name: self._parse(_unshifted(name), self._plain) for name in symbols_of(dim)}
+            names = {traced: self._name(traced) for traced in symbols_of(dim)}
+            env = {t: self._parse(name if name == t else f"{name} + 1", self._plain) for t, name in names.items()}
             plain = substitute(dim, env)
             # JAX simplifies for symbols from 1 on, so that max(S, 1) would be S.
-            exact = self._shifted(plain, self.scope) == dim
+            exact = self._shifted(plain) == dim
             self._labels[dim] = str(plain) if exact else without_traced_symbols(str(dim))
         return self._labels[dim]
 
@@ -270,7 +303,7 @@ class Symbols:
 
     def user_values(self, values: Mapping[str, int]) -> dict[str, int]:
         """The inverse of `traced_values`."""
-        return {n.removesuffix(LESS_ONE): v - n.endswith(LESS_ONE) for n, v in values.items()}
+        return {self._name(n): v - (self._name(n) != n) for n, v in values.items()}
 
     def minimum(self, name: str) -> int:
         return 0 if name in self.zero else 1
@@ -280,8 +313,13 @@ class Symbols:
         found: set[str] = set()
         for dim in dims:
             if is_symbolic_dim(dim):
-                found |= {n.removesuffix(LESS_ONE) for n in symbols_of(dim)}
+                found |= {self._name(n) for n in symbols_of(dim)}
         return sorted(found)
+
+    def _name(self, traced: str) -> str:
+        """The user's symbol for a traced one."""
+        name = traced.removesuffix(LESS_ONE)
+        return name if name in self.zero else traced
 
     def check_constraints(self, values: Mapping[str, int]) -> None:
         """Raise if the user's symbol values are no sizes, or break a constraint or a minimum."""
@@ -292,7 +330,7 @@ class Symbols:
                 raise SymbolError(f"{name} = {value}, but {name} >= {self.minimum(name)} was declared or assumed.")
         for constraint in self.constraints:
             symbols = self.names([constraint.left, constraint.right])
-            if all(name in values for name in symbols) and not constraint.holds(values):
+            if all(name in values for name in symbols) and not constraint.holds(self.traced_values(values)):
                 where = ", ".join(f"{name} = {values[name]}" for name in symbols)
                 raise SymbolError(f"The constraint {constraint.text!r} does not hold for {where}.")
 
@@ -323,10 +361,6 @@ def without_traced_symbols(text: str) -> str:
     """
     text = re.sub(rf"(?:^|(?<=[(\[',])|(?<=, ))(\w+){LESS_ONE} - 1(?![\d*])", r"\1", text)
     return re.sub(rf"(\w+){LESS_ONE}", r"(\1 + 1)", text)
-
-
-def _unshifted(name: str) -> str:
-    return f"{name.removesuffix(LESS_ONE)} + 1" if name.endswith(LESS_ONE) else name
 
 
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int:

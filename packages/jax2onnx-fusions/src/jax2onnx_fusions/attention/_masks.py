@@ -237,11 +237,13 @@ def _hides(bias: ir.Value | None, depth: int = 8) -> bool:
 
 def _key(addend: Addend, roles: AttentionAxes) -> Hashable:
     """A key that two addends share only if they are equal, their axes told by their roles."""
-    names = {axis: (number, index) for number, group in enumerate(_groups(roles)) for index, axis in enumerate(group)}
-    root = addend.candidates[0]
+    groups, root = _groups(roles), addend.candidates[0]
+    names = {axis: (number, index) for number, group in enumerate(groups) for index, axis in enumerate(group)}
     own = tuple(tuple(names.get(axis) for axis in atoms(group)) for group in root.axes)
-    heads = tuple(str(axis.size) for axis in (*roles.heads, *roles.group))
-    return root.value, own, heads, addend.hidden, addend.inverted, addend.factor
+    # It is repeated along the axes of a group that it does not have, where it has others of the group.
+    met = {name[0] for group in own for name in group if name is not None}
+    sizes = tuple(tuple(str(axis.size) for axis in groups[number]) for number in sorted(met))
+    return root.value, own, sizes, addend.hidden, addend.inverted, addend.factor
 
 
 def _groups(roles: AttentionAxes) -> Axes:

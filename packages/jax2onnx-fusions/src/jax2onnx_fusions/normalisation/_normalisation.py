@@ -76,7 +76,7 @@ class NormalisationPass(NodePass[Normalised]):
                 rows = self.rows_of(dividend)
                 if rows is None:
                     continue
-                scale, shifted = _scale_and_root(rows, node, other_operand(node, operand))
+                scale, shifted = _scale_and_root(rows, node, rows.beside(other_operand(node, operand)))
                 spread, epsilon = rows.plus_number(shifted)
                 if self.is_spread(rows, spread) and (scale is None or before is None):
                     return rows.x, scale or before, epsilon
@@ -93,7 +93,7 @@ class NormalisationPass(NodePass[Normalised]):
 
     def _with_other_epsilon(self, node: ir.Node, rows: RowStatistics) -> Declined | None:
         """The reason why a quotient is no normalisation, if its divisor is the root of the spread of rows but for its epsilon."""
-        divisor = node.inputs[1] if node.op_type == "Div" else None
+        divisor = rows.beside(node.inputs[1]) if node.op_type == "Div" else None
         before, epsilon = rows.plus_number(divisor)
         if before is not None and self.is_spread(rows, rows.root(before)):
             return Declined(
@@ -177,7 +177,7 @@ def _scale_and_root(
     if product is not None:
         for operand in product.inputs:
             scale = other_operand(product, operand)
-            if _is_vector(scale, rows.x) and (shifted := rows.inverse_root(operand)) is not None:
+            if _is_vector(scale, rows.x) and (shifted := rows.inverse_root(rows.beside(operand))) is not None:
                 return scale, shifted
     return None, None
 

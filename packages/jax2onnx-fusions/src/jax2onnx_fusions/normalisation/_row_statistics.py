@@ -16,7 +16,8 @@ class RowStatistics:
     """Recognises values that are statistics of the rows (the vectors along `axis`) of `x` [*batch, C].
 
     A statistic has one number per row: its shape is [*batch] or [*batch, 1], or that of x by expansion. Each method
-    takes a value and returns the tensor of which it is the statistic, or None where it is not that statistic.
+    takes a value and returns the tensor of which it is the statistic, or None where it is not that statistic. A value
+    that is computed with x has to go through `beside` before.
     """
 
     def __init__(self, x: ir.Value, axis: int = -1) -> None:
@@ -25,6 +26,14 @@ class RowStatistics:
         self._axis = axis % len(self._dims) if self._dims else 0
         before, after = self._dims[: self._axis], self._dims[self._axis + 1 :]
         self._dims_per_row = ((*before, *after), (*before, 1, *after))
+
+    def beside(self, value: ir.Value | None) -> ir.Value | None:
+        """`value`, if each row of x meets its own number of a statistic where the two broadcast; else None.
+
+        [*batch] without the axis of the rows is taken for the last axes of x: of x [3, 3], each column meets a number.
+        """
+        is_shorter = len(dims_of(value) or ()) < len(self._dims)
+        return None if is_shorter and any(dim != 1 for dim in self._dims[: self._axis]) else value
 
     def core(self, value: ir.Value | None) -> ir.Value | None:
         """The statistic that `value` is a view of; None where `value` does not have one number per row.
@@ -45,7 +54,7 @@ class RowStatistics:
                 if not low:
                     return value
                 value = other_operand(node, low[0])
-            elif self._is_per_row(node.inputs[0]):
+            elif self._is_per_row(node.inputs[0] if node.op_type != "Expand" else self.beside(node.inputs[0])):
                 value = node.inputs[0]
             else:
                 return value
@@ -93,7 +102,7 @@ class RowStatistics:
     def is_centred(self, value: ir.Value | None) -> bool:
         """Whether `value` is x minus the mean of its rows."""
         node = operation(value, "Sub")
-        return node is not None and node.inputs[0] is self.x and self.mean(node.inputs[1]) is self.x
+        return node is not None and node.inputs[0] is self.x and self.mean(self.beside(node.inputs[1])) is self.x
 
     def is_mean_square(self, value: ir.Value | None) -> bool:
         """Whether `value` is the mean of x²."""

@@ -104,7 +104,8 @@ def _axis_of_quotient(node: ir.Node) -> int | None:
     if exponential is None or operation(exponential, "Exp") is None:
         return None
     for axis in range(-1, -1 - len(dims_of(exponential) or ()), -1):
-        summed = RowStatistics(exponential, axis).reduced(node.inputs[1], "ReduceSum")
+        rows = RowStatistics(exponential, axis)
+        summed = rows.reduced(rows.beside(node.inputs[1]), "ReduceSum")
         if summed is not None and (summed is exponential or _is_selected(summed, exponential)):
             return axis
     return None
@@ -126,7 +127,8 @@ def _shifted(value: ir.Value | None, axis: int = -1) -> ir.Value | None:
     x = None if node is None else node.inputs[0]
     if node is None or x is None:
         return None
-    return x if RowStatistics(x, axis).reduced(node.inputs[1], "ReduceMax") is x else None
+    rows = RowStatistics(x, axis)
+    return x if rows.reduced(rows.beside(node.inputs[1]), "ReduceMax") is x else None
 
 
 def _log_softmax(node: ir.Node) -> _Softmax | Declined | None:
@@ -135,7 +137,7 @@ def _log_softmax(node: ir.Node) -> _Softmax | Declined | None:
     if shifted is None:
         return None
     rows = RowStatistics(shifted)
-    logarithm = operation(rows.core(node.inputs[1]), "Log")
+    logarithm = operation(rows.core(rows.beside(node.inputs[1])), "Log")
     summed = None if logarithm is None else rows.reduced(logarithm.inputs[0], "ReduceSum")
     exponential = operation(summed, "Exp")
     is_it = exponential is not None and exponential.inputs[0] is shifted

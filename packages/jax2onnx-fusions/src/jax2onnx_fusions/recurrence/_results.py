@@ -16,7 +16,8 @@ __all__ = [
 from collections.abc import Iterator, Sequence
 
 from jax2onnx_graph import ir
-from jax2onnx_graph.facts.values import dims_of, known, operand
+from jax2onnx_graph.facts.axes import named_axes
+from jax2onnx_graph.facts.values import dims_of, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.patterns import permutation_of
 
@@ -65,8 +66,8 @@ def views_of_result(result: ir.Value, axis: int) -> Iterator[tuple[ir.Value, tup
     rank = len(dims_of(result) or ())
     yield result, tuple(range(rank))
     for view, _ in result.uses():
-        gone = _squeezed(view) or []
-        if axis not in gone or rank - 1 in gone:
+        gone = named_axes(view, rank) if view.op_type == "Squeeze" and not view.domain else None
+        if gone is None or axis not in gone or rank - 1 in gone:
             continue
         kept = [i for i in range(rank - 1) if i not in gone]
         value = view.outputs[0]
@@ -82,9 +83,3 @@ def last_kept(node: ir.Node) -> list[int] | None:
     """The permutation of all axes but the last, of a Transpose that does not move the last; None for other nodes."""
     perm = permutation_of(node) if node.op_type == "Transpose" and not node.domain else ()
     return list(perm[:-1]) if perm and perm[-1] == len(perm) - 1 else None
-
-
-def _squeezed(node: ir.Node) -> list[int] | None:
-    """The axes that a Squeeze removes; None for other nodes."""
-    axes = known(node.inputs[1]) if node.op_type == "Squeeze" and not node.domain and len(node.inputs) > 1 else None
-    return None if axes is None else axes.tolist()

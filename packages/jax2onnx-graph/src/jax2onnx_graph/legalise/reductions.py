@@ -56,13 +56,17 @@ def accumulated(reduction: Literal["add", "mul"]) -> Rewrite:
 
 
 def summed_products(b: GraphBuilder, node: ir.Node, _: ir.DataType) -> ir.Value | None:
-    """A matrix product as the sums of the products of rows and columns, all of which are there at once; None for vectors."""
+    """A matrix product as the sums of the products of rows and columns, all of which are there at once."""
     x, y = (value for value in node.inputs if value is not None)
-    ranks = [None if value.shape is None else value.shape.rank() for value in (x, y)]
-    if None in ranks or 1 in ranks:
+    if x.shape is None or y.shape is None:
         return None
-    products = b.op("Mul", b.op("Unsqueeze", x, b.ints([-1])), b.op("Unsqueeze", y, b.ints([-3])))
-    return b.op("ReduceSum", products, b.ints([-2]), keepdims=0, dims=b.dims(node.outputs[0]))
+    # A vector on the right is a column, one on the left a row; of two, the first needs no axis more.
+    left_out = [-1] if y.shape.rank() == 1 else [-2] if x.shape.rank() == 1 else []
+    columns = b.op("Unsqueeze", y, b.ints([-1 if left_out == [-1] else -3]))
+    products = b.op("Mul", b.op("Unsqueeze", x, b.ints([-1])), columns)
+    dims = None if left_out else b.dims(node.outputs[0])
+    total = b.op("ReduceSum", products, b.ints([-2]), keepdims=0, dims=dims)
+    return b.op("Squeeze", total, b.ints(left_out), dims=b.dims(node.outputs[0])) if left_out else total
 
 
 def _with_one(b: GraphBuilder, value: ir.Value, axis: int) -> Dims | None:

@@ -54,12 +54,12 @@ def source_of(value: ir.Value | None, *op_types: str) -> ir.Value | None:
 def scalar(value: ir.Value | None, limit: int = SMALL) -> float | None:
     """The number that every element of the constant `value` is; None for other values, booleans and empty tensors.
 
-    Constants of more than `limit` elements are not looked at.
+    Integers are exact, as Python's. Constants of more than `limit` elements are not looked at.
     """
     array = known(source_of(value, "Expand", "Reshape", "Unsqueeze"), limit)
     if array is None or not array.size or array.dtype.kind == "b":
         return None
-    first = float(array.flat[0])
+    first = int(array.flat[0]) if array.dtype.kind in "iu" else float(array.flat[0])
     return first if array.size == 1 or bool((array == array.flat[0]).all()) else None
 
 

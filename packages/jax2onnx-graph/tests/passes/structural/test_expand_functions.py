@@ -27,6 +27,15 @@ def test_the_function_takes_the_place_of_the_operator(rewrite, limited, operator
     assert operator + "(" not in rewrite(ExpandFunctions(limited(operator)), text)[0].replace("{", "(")
 
 
+@pytest.mark.parametrize(
+    "operator",
+    ["Elu", "Selu", "LeakyRelu", "ThresholdedRelu", "Shrink", "HardSigmoid", "Celu", "Softmax", "LogSoftmax", "Softplus", "Softsign"],
+)  # fmt: skip
+def test_attributes_that_are_not_given_have_their_defaults(rewrite, limited, operator):
+    text = f"{HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = {operator}(x) }}"
+    assert f"{operator}(" not in rewrite(ExpandFunctions(limited(operator)), text)[0].replace("{", "(")
+
+
 def test_what_the_target_has_stays(rewrite):
     """Rule 1: only operators that the target lacks."""
     text = f"{HEAD} g (float[2,3] x) => (float[2,3] y) {{ y = Softmax(x) }}"

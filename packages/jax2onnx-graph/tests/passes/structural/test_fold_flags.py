@@ -53,12 +53,11 @@ def test_other_comparisons_stay(rewrite, body):
     assert "Greater" in found
 
 
-def test_integers_that_are_no_floats_are_compared_as_they_are(rewrite):
-    text = "n = Where(a, large, larger) y = Equal(n, large)"
-    (found,) = rewrite(
-        FoldFlags(),
-        _text(text).replace(
-            "int64 i0", "int64 large = {9007199254740992}, int64 larger = {9007199254740993}, int64 i0"
-        ),
-    )
-    assert "Equal" in found
+@pytest.mark.parametrize(
+    ("comparison", "expected"),
+    [("Equal(n, large)", "Identity(a)"), ("Equal(n, larger)", "Not(a)"), ("Less(n, larger)", "Identity(a)")],
+)
+def test_integers_that_are_no_floats_are_compared_as_they_are(rewrite, comparison, expected):
+    text = f"n = Where(a, large, larger) y = {comparison}"
+    numbers = "int64 large = {9007199254740992}, int64 larger = {9007199254740993}, int64 i0"
+    assert rewrite(FoldFlags(), _text(text).replace("int64 i0", numbers)) == [expected]

@@ -248,7 +248,8 @@ def test_every_output_of_a_split_takes_the_layout(rewrite):
 
 
 def test_resize_takes_its_scales_in_the_new_layout(rewrite):
-    text = f"""g (float[3,3,4,5] x) => (float[3,3,8,15] y) <float[4] scales = {{1.0, 2.0, 3.0, 1.0}}> {{
+    text = f"""g (float[3,3,4,5] x) => (float[3,3,8,15] y) {{
+      scales = Constant<value = float[4] {{1.0, 2.0, 3.0, 1.0}}>()
       a = Transpose<{NHWC}>(x)
       b = Resize<mode = "nearest">(a, , scales)
       y = Transpose<{NCHW}>(b)

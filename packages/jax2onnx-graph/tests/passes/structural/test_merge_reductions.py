@@ -88,3 +88,15 @@ def test_the_sum_of_all_squares_is_one_operator(rewrite, reduction):
 def test_other_squares_stay(rewrite, body):
     outputs = ("float[N] y" if "one" in body else "float[] y") + (", float[N,3] t" if "t =" in body else "")
     assert not any("SumSquare" in node for node in rewritten(rewrite, "float[N,3] x, float[N,3] z", outputs, body))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("r = ReduceMax<axes = [1]>(x) y = ReduceMax<axes = [0]>(r)", "ReduceMax{[0,]}(ReduceMax{[1,]}(x))"),
+        ("r = ReduceMax<axes = [0, 1], keepdims = 0>(x) y = Unsqueeze(r, both)", "Unsqueeze(ReduceMax{[0, 1], 0}(x), [0, 1])"),
+    ],
+)  # fmt: skip
+def test_reductions_of_opset_17_whose_axes_are_attributes_stay(rewrite, body, expected):
+    text = f"{HEAD.replace('20', '17')}g (float[N,3,4] x) => (float[1,1,4] y) <{AXES}> {{ {body} }}"
+    assert rewrite(MergeReductions(), text) == [expected]

@@ -23,6 +23,7 @@ from jax2onnx_core.jaxprs import (
 from jax2onnx_graph.errors import RuleError, located
 
 from jax2onnx_lax._compat import batched, traced_body, traced_for
+from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 from jax2onnx_lax.sharding.sharded_arrays import Devices, Layout, ShardedArray, constant, whole
 
 __all__ = ["Interpreter", "Kind", "ShardRule", "ShardedValue", "Unreduced", "annotation", "axis_names", "evaluated"]
@@ -108,6 +109,15 @@ def axis_names(eqn: Equation) -> frozenset[str]:
     return frozenset(found)
 
 
+def _one_by_one(jaxpr: Jaxpr, axes: Sequence[tuple[str, int]], operands: Sequence[ShardedArray]) -> list[jax.Array]:
+    """The results of a jaxpr for one device after another, of operands whose leading axes are some of `axes`, in their order."""
+    sizes, found = [size for _, size in axes], list[Sequence[jax.Array]]()
+    for device in np.ndindex(*sizes):
+        place = {axis: i for (axis, _), i in zip(axes, device, strict=True)}
+        found.append(eval_jaxpr(jaxpr, *(x.array[tuple(place[a] for a in x.layout.stacked)] for x in operands)))
+    return [jnp.reshape(jnp.stack(made), (*sizes, *made[0].shape)) for made in zip(*found, strict=True)]
+
+
 def annotation(_: Interpreter, __: Equation, *operands: ShardedValue) -> Sequence[ShardedValue]:
     """The rule of an annotation, which changes no value."""
     return operands
@@ -116,7 +126,8 @@ def annotation(_: Interpreter, __: Equation, *operands: ShardedValue) -> Sequenc
 class Interpreter:
     """Computes equations on the values of all devices.
 
-    Rules say which equations mean the same on whole arrays; any other is computed for each device, as `jax.vmap` does it.
+    Rules say which equations mean the same on whole arrays; any other is computed for each device, as `jax.vmap` does it, or
+    one device after another where that draws other random bits.
 
     Attributes:
       devices: the axes of the mesh with more than one device.
@@ -205,6 +216,9 @@ class Interpreter:
         laid = [self._led(x, axes) for x in operands]
         env = [(a, self._sizes[a]) for a in axes]
         jaxpr = traced_body(eqn, env)
+        if draws_otherwise_if_batched(eqn):
+            made = _one_by_one(jaxpr, env, laid)
+            return [self._spread(x, axes, v.aval.shape) for x, v in zip(made, eqn.outvars, strict=True)]
         found: list[tuple[str, Sequence[bool]]] = []
         for axis, size in reversed(env):
             jaxpr, differ = batched(jaxpr, axis, size, [axis in x.axes for x in laid])

@@ -15,7 +15,6 @@ from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import COMPARISONS, operation, other_operand, scalar
 
 _VIEWS = ("Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand")
-_EXACT = 2**53  # integers above this are not exact as Python's floats
 _LONGEST = 6  # views between the cast and the comparison
 
 
@@ -87,7 +86,7 @@ def _compared(node: ir.Node) -> tuple[ir.Value | None, Callable[[float], bool]] 
     """(x, whether the comparison `node` of a number x with a constant one is true)."""
     compare = COMPARISONS[node.op_type]
     for index, value in enumerate(node.inputs):
-        number = _number(other_operand(node, value))
+        number = scalar(other_operand(node, value))
         if number is not None:
             return value, _test(compare, number, first=index == 0)
     return None
@@ -96,13 +95,6 @@ def _compared(node: ir.Node) -> tuple[ir.Value | None, Callable[[float], bool]] 
 def _test(compare: Callable[[float, float], bool], number: float, *, first: bool) -> Callable[[float], bool]:
     """A test that compares a number with `number`, as the first operand or the second."""
     return lambda x: compare(x, number) if first else compare(number, x)
-
-
-def _number(value: ir.Value | None) -> float | None:
-    """The number that the constant `value` is, exactly."""
-    number = scalar(value)
-    is_exact = value is not None and (value.dtype is None or not value.dtype.is_integer() or abs(number or 0) < _EXACT)
-    return number if is_exact else None
 
 
 def _flag(value: ir.Value | None) -> _Flag | None:
@@ -127,7 +119,7 @@ def _two_numbers(value: ir.Value | None) -> _Flag | None:
     if first is None:
         return None
     if node.op_type == "Where":
-        high, low = (_number(operand) for operand in node.inputs[1:])
+        high, low = map(scalar, node.inputs[1:])
         is_flag = high is not None and low is not None and same_dims(dims_of(first), dims_of(node.outputs[0]))
         return _Flag([first], high or 0.0, low or 0.0) if is_flag else None
     return _Flag([first], 1, 0) if first.dtype == ir.DataType.BOOL else None

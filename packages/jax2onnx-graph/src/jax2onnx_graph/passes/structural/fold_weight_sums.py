@@ -72,7 +72,7 @@ class FoldWeightSums(NodePass[_Sum]):
             with np.errstate(all="ignore"):
                 return match.compute(arrays)
 
-        editor.replace(node, editor.derived(match.weight, computed(total, match.tensors, dtype, dims), "sum"))
+        editor.replace(node, editor.own(computed(total, match.tensors, dtype, dims), [match.weight]))
 
 
 def _computation(

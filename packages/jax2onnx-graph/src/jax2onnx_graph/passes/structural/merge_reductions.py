@@ -131,7 +131,7 @@ def _keeps_axes(node: ir.Node) -> bool:
 def _axes(node: ir.Node) -> list[int] | None:
     """The axes that a node reduces, as far as they are known; None for other nodes."""
     facts, dims = facts_of(node.op_type), dims_of(node.inputs[0]) if node.inputs else None
-    if not facts.reduces or dims is None or len(node.outputs) != 1:
+    if not facts.reduces or dims is None or len(node.outputs) != 1 or "axes" in node.attributes:
         return None
     if facts.axis is not None:
         return [axis_of(node, len(dims))]
