@@ -304,6 +304,12 @@ def test_an_axis_that_does_not_grow_has_no_window_and_no_limit(caches, option):
         caches(**{option: {"B": 2}})
 
 
+@pytest.mark.parametrize("option", ["sizes", "window", "limits"])
+def test_sizes_are_a_mapping(option):
+    with pytest.raises(OptionError, match=f"{option} maps symbols to numbers, .*; 5 does not"):
+        StateSizes(**{option: 5})
+
+
 def test_a_first_value_that_does_not_follow_is_asked_for(sums):
     with pytest.raises(OptionError, match=r"'total', float32\[B\] has no first value: the size of axis 0 is not known"):
         sums()
