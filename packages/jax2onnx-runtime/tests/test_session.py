@@ -304,6 +304,12 @@ def test_an_axis_that_does_not_grow_has_no_window_and_no_limit(caches, option):
         caches(**{option: {"B": 2}})
 
 
+@pytest.mark.parametrize("option", ["sizes", "window", "limits"])
+def test_sizes_are_a_mapping(option):
+    with pytest.raises(OptionError, match=f"{option} maps symbols to numbers, .*; 5 does not"):
+        StateSizes(**{option: 5})
+
+
 def test_a_first_value_that_does_not_follow_is_asked_for(sums):
     with pytest.raises(OptionError, match=r"'total', float32\[B\] has no first value: the size of axis 0 is not known"):
         sums()
@@ -329,6 +335,19 @@ def test_a_run_moves_the_states_on_and_counts_as_a_change(sums):
     session.run({"x": np.array([1, 2], np.float32)})
     assert (session.state.changes - before, session.state.are_first) == (1, False)
     np.testing.assert_array_equal(session.state["total"], [1, 2])
+
+
+def test_a_state_that_is_refused_counts_as_no_change(sums):
+    def fail(array: np.ndarray) -> np.ndarray:
+        raise ZeroDivisionError
+
+    session = sums(B=2)
+    changes = session.state.changes
+    with pytest.raises(RuntimeInputError, match="cannot be int64"):
+        session.state["total"] = np.array([1, 2])
+    with pytest.raises(ZeroDivisionError):
+        session.state.change("total", fail)
+    assert (session.state.changes, session.state.are_first) == (changes, True)
 
 
 def test_states_that_were_reset_are_the_first_again(sums):

@@ -158,6 +158,21 @@ def test_a_window_is_for_the_stages_whose_states_grow_there():
     np.testing.assert_array_equal(session.sessions[1].state["c"], [-1, -2])
 
 
+def test_a_step_that_a_stage_refuses_moves_no_state_on():
+    made = ir.from_onnx_text(
+        GROWING.replace("Neg (s)", "Add (s, x)").replace("float[S] s", "float[B] s").replace("float[S] t", "float[B] t")
+    )
+    made.graph.outputs[2].shape = ir.Shape(["B + S"])
+    write_states(made, [StatePair("s", "t"), StatePair("c", "d", 0)])
+    session = Stages.split(made, reference_runtime, at=["out"]).session(limits={"S": 2}, sizes={"B": 1})
+    x = np.ones(1, np.float32)
+    for _ in range(2):
+        session.step({"x": x})
+    with pytest.raises(RuntimeInputError, match=r"The state 'c'.* is full"):
+        session.step({"x": x})
+    assert [session.sessions[0].state["s"].tolist(), session.sessions[1].state["c"].tolist()] == [[2], [-1, -1]]
+
+
 def test_a_state_that_several_stages_read_is_refused_by_sessions():
     made = model()
     made.graph.node("blocks.1/Scale").replace_input_with(1, made.graph.inputs[1])

@@ -70,7 +70,13 @@ DECODERS: dict[str, tuple[str, str, str, int | None]] = {
 
 
 def generator_of(
-    name: str, capacity: int = 40, vocabulary: int = VOCABULARY, window: int | None = None, *, is_double: bool = False
+    name: str,
+    capacity: int = 40,
+    vocabulary: int = VOCABULARY,
+    window: int | None = None,
+    *,
+    is_double: bool = False,
+    limits: dict[str, int] | None = None,
 ) -> Generator:
     inputs, results, nodes, grows = DECODERS[name]
     logits = f"float[B,{1 if 'B,1' in inputs else 'T'},{VOCABULARY}] logits"
@@ -92,7 +98,9 @@ def generator_of(
         if f"{symbol}] cache" in inputs or f"{symbol}," in inputs
     }
     kept = None if window is None else {"S": window}
-    return Generator(program_of(model, reference_runtime).session(sizes=sizes if results else None, window=kept))
+    return Generator(
+        program_of(model, reference_runtime).session(sizes=sizes if results else None, window=kept, limits=limits)
+    )
 
 
 def continuation(prompt: Sequence[int], count: int, window: int = 99) -> list[int]:
@@ -208,6 +216,33 @@ def test_a_full_context_ends_what_is_written(name, capacity, written, draft):
     found = generator_of(name, capacity).generate([3, 4], max_new_tokens=9, draft=small)
     assert found.ids == [continuation([3, 4], written)]
     assert found.stops == [Stop.CONTEXT]
+
+
+@pytest.mark.parametrize("prompts", [[[1, 2, 3, 4], [5]], [[5], [1, 2, 3, 4]], [[1, 2], [3], [4, 5, 6], [7, 8, 9]]])
+@pytest.mark.parametrize("chunk", [None, 2])
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [("grows", {"S": 6}), ("grows and is masked", {"S": 6}), ("is written at the places of each row", None),
+     ("is written where a counter says", None), ("has a capacity that grows", {"C": 6})],
+)  # fmt: skip
+def test_a_full_context_ends_the_longer_sequences_alone(name, limits, prompts, chunk):
+    generator = generator_of(name, 6, limits=limits)
+    found = generator.generate(prompts, max_new_tokens=5, prefill_chunk=chunk)
+    counts = [min(5, 7 - len(prompt)) for prompt in prompts]
+    assert found.ids == [continuation(prompt, count) for prompt, count in zip(prompts, counts, strict=True)]
+    assert found.stops == [Stop.CONTEXT if count < 5 else Stop.LENGTH for count in counts]
+    assert generator.conversation == [a + b for a, b in zip(prompts, found.ids, strict=True)]
+
+
+def test_hidden_tokens_take_no_room_of_a_context():
+    generator = generator_of("grows and is masked", limits={"S": 9})
+    prompts = [[1, 2, 3, 4, 5], [6]]
+    first = generator.generate(prompts, max_new_tokens=1)
+    generator.generate([[], [7]], max_new_tokens=1)  # the first row has a hidden token since
+    before = [list(row) for row in generator.conversation]
+    found = generator.generate([[], []], max_new_tokens=4)
+    assert [len(first.ids), len(before[0])] == [2, 7]
+    assert found.ids == [continuation(row, count) for row, count in zip(before, (3, 4), strict=True)]
 
 
 def test_a_prompt_without_room_is_refused_and_forgotten():

@@ -48,6 +48,18 @@ def test_a_number_below_zero_is_no_size() -> None:
     assert [program(np.int32(n)).tolist() for n in (0, 3, 5)] == [[], [], [2, 3]]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bounds"),
+    [
+        ("uint8", (7, 9, 1)), ("uint8", (5, 2, 1)), ("uint8", (2, 7, 2)), ("int8", (-100, 100, 50)), ("int8", (100, -100, -50)),
+        ("int8", (100, -100, 50)), ("uint32", (2, 7, 2)), ("uint32", (5, 2, 2)), ("uint32", (2**32 - 5, 2**32 - 1, 1)),
+    ],
+)  # fmt: skip
+def test_numbers_between_computed_ones_are_counted_in_wide_integers(dtype: str, bounds: tuple[int, ...]) -> None:
+    program = to_onnx(lambda n: jnp.arange(n[0], n[1], n[2]), [((3,), dtype)])
+    assert program(np.array(bounds).astype(dtype)).tolist() == list(range(*bounds))
+
+
 def test_the_user_names_a_size() -> None:
     def kept(x: jax.Array) -> jax.Array:
         with size("detections", at_most=3):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, read_states
-from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.weights.binding import Rename
 
 from jax2onnx_runtime._html import html_table
@@ -262,8 +260,6 @@ def open_session(
     for name in initial.keys() - states.keys():
         raise OptionError(f"initial: there is no state {name!r}; the states are {', '.join(states) or 'none'}.")
     growing = {s.labels[s.grows] for s in states.values() if s.grows is not None}
-    for option, given in dataclasses.asdict(sizes).items():
-        check_mapping(option, given, "symbols to numbers, {'S': 4}")
     if both := sizes.window.keys() & sizes.limits.keys():
         raise OptionError(
             f"The axis {min(both)!r} has a window and a limit: with a window it never grows beyond it. Give one of them."

@@ -208,12 +208,22 @@ class StagesSession:
         self._stages, self.sessions = stages, sessions
 
     def step(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run all stages once: the inputs that are no states by name → the outputs that are none by name."""
+        """Run all stages once: the inputs that are no states by name → the outputs that are none by name.
+
+        Raises:
+          RuntimeInputError: the arrays do not fit, or a state would exceed its limit. The states of all stages stay as they are, unless
+            one is updated in its own memory.
+        """
         states = {name for pair in self._stages.states for name in (pair.input, pair.output)}
         _check_names([name for name in self._stages.inputs if name not in states], feeds)
         known = dict(feeds)
-        for stage, session in zip(self._stages.stages, self.sessions, strict=True):
-            known |= session.step({name: known[name] for name in stage.inputs if name not in states})
+        for number, (stage, session) in enumerate(zip(self._stages.stages, self.sessions, strict=True)):
+            try:
+                known |= session.step({name: known[name] for name in stage.inputs if name not in states})
+            except Exception:
+                for before in self.sessions[:number]:
+                    before.undo()
+                raise
         return {name: known[name] for name in self._stages.outputs if name not in states}
 
     def reset(self) -> None:

@@ -16,6 +16,7 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_graph.labels import fixed_labels, symbols_in
 from jax2onnx_graph.metadata import StatePair, read_states
+from jax2onnx_graph.options import check_mapping
 from jax2onnx_graph.saving.writing import replaced_file
 
 from jax2onnx_runtime.array_files import UNREADABLE, read_arrays, restored, write_arrays
@@ -48,11 +49,18 @@ class StateSizes:
       sizes: those that states begin with.
       window: how many entries of a growing axis are kept, the last ones.
       limits: how many entries a growing axis may have at most; and a capacity, up to which a decoder's caches are widened.
+
+    Raises:
+      OptionError: one of them is no mapping.
     """
 
     sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
     window: Mapping[str, int] = dataclasses.field(default_factory=dict)
     limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for option, given in vars(self).items():
+            check_mapping(option, given, "symbols to numbers, {'S': 4}")
 
     def for_model(self, model: ir.Model) -> StateSizes:
         """The sizes, windows and limits of the symbols that the states of this model have; others are left out."""
@@ -139,9 +147,10 @@ class States(SavedStates):
 
     def __setitem__(self, name: str, array: Array) -> None:
         self._check(name)
+        checked = _checked(self._states[name], array)
         with self._lock:
             self.changes += 1
-            self._loaded.write(name, _checked(self._states[name], array))
+            self._loaded.write(name, checked)
             self.cut(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -170,8 +179,8 @@ class States(SavedStates):
     def change(self, name: str, change: Callable[[Array], Array]) -> None:
         """Replace a state by what a function makes of it; the function gets an array that it must not write to."""
         with self._lock:
-            self.changes += 1
             self._loaded.change(name, change)
+            self.changes += 1
 
     def types(self) -> dict[str, str]:
         """The type of each state as it is now: "float32[1, 3, 8]"."""

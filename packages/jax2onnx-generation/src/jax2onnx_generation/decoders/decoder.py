@@ -72,6 +72,11 @@ class Decoder:
         """Number of rows of the states."""
         return len(self.tokens)
 
+    @property
+    def places(self) -> int:
+        """Number of tokens of each row that were fed, with hidden ones before the shorter rows."""
+        return self._places - self._origin
+
     def begin(self, rows: int) -> None:
         """Put the states back to what they were at first, for so many rows.
 

@@ -316,15 +316,18 @@ class Generator:
         while True:
             active = [(row, sequence) for row, sequence in enumerate(group) if sequence.stop is None]
             pieces = [sequence.add(sequence.choose(logits[row])) for row, sequence in active]
-            goes_on = any(sequence.stop is None for sequence in group)
-            if goes_on and not self._has_room():
-                pieces = [
-                    piece if sequence.stop is not None else sequence.end(piece, Stop.CONTEXT)
-                    for piece, (_, sequence) in zip(pieces, active, strict=True)
-                ]
-                goes_on = False
-            yield from pieces
-            if not goes_on:
+            left = [sequence for sequence in group if sequence.stop is None]
+            if not left or self._has_room():
+                yield from pieces
+            else:
+                # The others have room without the hidden tokens and the longer rows beside them.
+                full = [sequence for sequence in left if len(sequence.tokens) > self.decoder.places]
+                for piece, (_, sequence) in zip(pieces, active, strict=True):
+                    yield sequence.end(piece, Stop.CONTEXT) if sequence in full else piece
+                self.decoder.tokens = []
+                yield from self._write([sequence for sequence in left if sequence not in full])
+                return
+            if not left:
                 return
             logits = self.decoder.feed(self._filled([[] if s.stop is not None else s.tokens[-1:] for s in group]))
 

@@ -170,7 +170,8 @@ def arange(
     if not all(jnp.issubdtype(jnp.result_type(one), jnp.integer) for one in map(jnp.asarray, (first, last, by))):
         return None
     kind = dtype or jnp.result_type(*map(jnp.asarray, (first, last, by)))
-    count = -((jnp.asarray(first) - last) // by)
+    begin, end, stride = (jnp.asarray(one).astype(int) for one in (first, last, by))  # narrow differences wrap around
+    count = -((begin - end) // stride)
     places = jnp.arange(size_of(count, "arange"), dtype=kind)
     return Replacement(jnp.asarray(first, kind) + jnp.asarray(by, kind) * places)
 
