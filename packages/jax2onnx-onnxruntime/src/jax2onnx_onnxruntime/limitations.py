@@ -40,6 +40,10 @@ _WHERE = Limitation(
     "Where", "Where makes 0.0 of a -0.0 that it chooses where the condition is true. Two selections and a product would keep it, in three "
     "times the time.", ("float16", "float32", "float64"), values=("signs of zeros",),
 )  # fmt: skip
+_SIGMOID = Limitation(
+    "Sigmoid", "Sigmoid is off by up to 1e-7 whatever the size of its result: small ones have few digits, those of numbers below -18 are zero. "
+    "Where a model takes the logarithm or the reciprocal of one, its formula stands instead.", ("float32",), values=("small numbers",),
+)  # fmt: skip
 _WEBGPU = Limitation(
     "NaN and infinities", "On the graphics card results for NaN and infinities are left open by the language of its shaders.",
     values=("NaN", "infinities"),
@@ -60,7 +64,7 @@ _OF_KERNELS = {
 
 def limitations(version: str = NEWEST) -> Sequence[Limitation]:
     """Limitations of the kernels of a version: wrong results and refusals."""
-    return (*_OF_KERNELS.get(version, ()), _MASK_INPUTS, _WHERE)
+    return (*_OF_KERNELS.get(version, ()), _MASK_INPUTS, _WHERE, _SIGMOID)
 
 
 def limitations_of_running(version: str = NEWEST) -> Sequence[Limitation]:

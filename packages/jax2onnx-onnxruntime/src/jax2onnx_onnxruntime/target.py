@@ -105,7 +105,7 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: steps of recurrences that are not finite, repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: steps of recurrences that are not finite, repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, exact Sigmoids, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
         from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
         from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
@@ -119,6 +119,7 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime._repairs import RepairsPass
         from jax2onnx_onnxruntime._scalar_fusions import ScalarFusionsPass
         from jax2onnx_onnxruntime._selections import SelectionsPass
+        from jax2onnx_onnxruntime._small_probabilities import SmallProbabilitiesPass
         from jax2onnx_onnxruntime._transposes import TransposesPass
 
         repairs = [RepairsPass] if self._version else []
@@ -132,6 +133,7 @@ class OnnxRuntime(Target):
             SelectionsPass,
             EmptyOperandsPass,
             legalise,
+            SmallProbabilitiesPass,
             TransposedProductsPass,
             TransposesPass,
             NeutralConstantsPass,
