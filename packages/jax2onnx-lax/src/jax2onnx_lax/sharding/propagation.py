@@ -228,18 +228,27 @@ def _is_linear(eqn: Equation, operands: Sequence[ShardedValue]) -> bool:
         return True
     if kinds != {"sum"}:
         return False
+    dtype = pending[0].total.array.dtype
     if name == "convert_element_type":
-        return _keeps_range(pending[0].total.array.dtype, eqn.params["new_dtype"])
+        return _only_rounds(dtype, eqn.params["new_dtype"])
     if name == "mul":
-        return any(_scales(eqn, x) for x in operands if not isinstance(x, Unreduced))
+        return any(_scales(eqn, x) for x in operands if not isinstance(x, Unreduced)) and _has_range(dtype)
     if name == "div":
-        return not isinstance(operands[1], Unreduced) and _scales(eqn, operands[1])
+        return not isinstance(operands[1], Unreduced) and _scales(eqn, operands[1]) and _has_range(dtype)
     return name == "neg" or (name in ("add", "sub", "add_any") and len(pending) == len(operands))
 
 
-def _keeps_range(old: np.dtype[np.generic], new: np.dtype[np.generic]) -> bool:
-    floats = all(jnp.issubdtype(dtype, jnp.floating) for dtype in (old, new))
-    return floats and bool(jnp.finfo(new).maxexp >= jnp.finfo(old).maxexp)
+def _only_rounds(old: np.dtype[np.generic], new: np.dtype[np.generic]) -> bool:
+    """Whether a conversion leaves out digits and nothing else: a sum that is made in the type before it has all that one behind it has."""
+    if not all(jnp.issubdtype(dtype, jnp.floating) for dtype in (old, new)):
+        return False
+    before, after = jnp.finfo(old), jnp.finfo(new)
+    return bool(after.maxexp == before.maxexp and after.nmant <= before.nmant)
+
+
+def _has_range(dtype: np.dtype[np.generic]) -> bool:
+    """Whether a sum is a number of the type though its parts would be divided by something: not in half precision."""
+    return bool(jnp.finfo(dtype).maxexp >= jnp.finfo(jnp.float32).maxexp)
 
 
 def _linear(
