@@ -125,6 +125,7 @@ DIFFERENCES = {
         lambda x, bias: jax.nn.dot_product_attention(x, x, x, bias=bias)[0, 1, 0, 0], [ROW, LOWEST], ROW[0, :, 0, 0].mean(), 0,
     ),
     "Where": (lambda chosen, x: 1 / jnp.where(chosen, x, 1), [np.array([True]), numbers([-0.0])], [-INF], [INF]),
+    "Sigmoid": (lambda x: jax.nn.sigmoid(x) * 1e9, [numbers([-20])], [2.0611537], [0]),
 }  # fmt: skip
 
 #: JAX, or the processor, leaves open what it computes.
