@@ -38,7 +38,7 @@ def _operators(readers: str, dtype: str = "float") -> list[str]:
     g ({dtype}[3] x, {dtype} c, bool m) => ({dtype}[3] y) {{ p = Sigmoid(x) {readers} }}"""
     model = ir.from_onnx_text(text)
     for node in model.graph:
-        node.outputs[0].dtype = model.graph.inputs[0].dtype
+        node.outputs[0].type = model.graph.inputs[0].type
     SmallProbabilitiesPass()(model)
     return [node.op_type for node in model.graph]
 

@@ -401,11 +401,11 @@ def keyed_twice(x):
     return KEYED["a.b"](KEYED["a"]["b"](x))
 
 
-class Registry(dict):
+class Registry(dict[str, object]):
     """A dict that is no pytree."""
 
 
-class Rows(list):
+class Rows(list[object]):
     """A list that is no pytree."""
 
 
@@ -414,7 +414,7 @@ class Slotted:
     counter: Counter
 
 
-KEYED = {"a.b": GLOBAL, "a": {"b": Counter(jnp.zeros(()))}}
+KEYED: dict[str, Any] = {"a.b": GLOBAL, "a": {"b": Counter(jnp.zeros(()))}}
 CYCLES = {
     "a function that calls itself": again,
     "functions that call each other": even,
@@ -422,7 +422,7 @@ CYCLES = {
     "objects that hold each other": Net(),
     "a part of such an object": Net().part.call,
 }
-HELD = {
+HELD: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "a dict of another class": (Registry(a=GLOBAL), lambda held: held["a"]),
     "a list of another class": (Rows([GLOBAL]), lambda held: held[0]),
     "a list in a dict of another class": (Registry(a=[GLOBAL]), lambda held: held["a"][0]),
@@ -449,10 +449,9 @@ def test_models_under_keys_of_one_text_are_apart():
 
 
 def plain_again(x):
-    return plain_again(x[1:]) if len(x) > 1 else (plain_again.unit * x, PLAIN)
+    return plain_again(x[1:]) if len(x) > 1 else (2 * x, PLAIN)
 
 
-plain_again.unit = 2
 PLAIN = Holder()
 
 

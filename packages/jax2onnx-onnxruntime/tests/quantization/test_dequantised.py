@@ -61,6 +61,28 @@ def test_the_runtime_computes_with_the_weights_of_the_file(model: ir.Model, mode
     assert np.linalg.norm(found - wanted) < 0.02 * np.linalg.norm(wanted)
 
 
+def _in_a_branch() -> ir.Model:
+    model = ir.from_onnx_text("""<ir_version: 9, opset_import: ["" : 18]> g (float[N,70] x, bool c, float[70,24] w) => (float[N,24] y) {
+        y = If(c) <
+            then_branch = a () => (float[N,24] t) { t = MatMul(x, w) },
+            else_branch = b () => (float[N,24] e) { n = Neg(x) m = MatMul(n, w) e = Relu(m) }
+        >
+    }""")
+    value = model.graph.inputs.pop()
+    value.const_value = ir.Tensor(WEIGHT, name="w")
+    model.graph.register_initializer(value)
+    return model
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("chosen", [True, False])
+def test_products_in_branches(mode: Mode, chosen: bool) -> None:
+    product = (X if chosen else -X) @ stored(WEIGHT, Quantization(mode)).restored()
+    wanted = product if chosen else np.maximum(product, 0)
+    found = load(quantize(_in_a_branch(), Quantization(mode)))({"x": X, "c": np.array(chosen)})[0]
+    assert np.linalg.norm(found - wanted) < 0.02 * np.linalg.norm(wanted)
+
+
 @pytest.mark.parametrize(("mode", "noise"), [("int4_qdq", 0.12), ("float8", 0.04)])
 def test_the_noise_is_that_of_the_type(mode: Mode, noise: float) -> None:
     restored = stored(WEIGHT, Quantization(mode)).restored()

@@ -39,6 +39,10 @@ class RootGraph:
         self._value_names: Names | None = None
         self._interface: set[str | None] | None = None
 
+    def is_graph(self, graph: ir.Graph) -> bool:
+        """Whether it is this graph itself, and none of its subgraphs."""
+        return graph is self._graph
+
     def constant(self, array: Array) -> ir.Value:
         """The constant that holds the small `array`; equal ones are stored once."""
         key = array_fingerprint(array)

@@ -66,6 +66,11 @@ class GraphEditor:
         if modified:
             self._root.index = None
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether the graph is an attribute of a node: a branch, or the body of a loop."""
+        return not self._root.is_graph(self.graph)
+
     def may_be_zero(self, dim: LabelledDim) -> bool:
         """Whether a dimension may be 0; in a model of which nothing is noted, only the number 0 may."""
         return self._root.sizes.may_be_zero(dim)

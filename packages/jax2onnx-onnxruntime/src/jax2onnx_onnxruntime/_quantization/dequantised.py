@@ -112,11 +112,13 @@ class _DequantisedWeights(GraphPass):
         tensor = constant_tensor(weight)
         assert tensor is not None
         few = stored(tensor.numpy(), self._request)
-        operands = [
-            editor.derived(weight, ir.Tensor(few.numbers), "numbers"),
-            editor.derived(weight, ir.Tensor(few.scales), "scales"),
-        ]
-        (result,) = editor.before(node).emit(
+        tensors = {"numbers": ir.Tensor(few.numbers), "scales": ir.Tensor(few.scales)}
+        builder = editor.before(node)
+        if editor.is_nested:  # where the runtime looks for the numbers in the graph of the product alone
+            operands = [builder.op.Constant(value=tensor, dtype=tensor.dtype.numpy()) for tensor in tensors.values()]
+        else:
+            operands = [editor.derived(weight, tensor, what) for what, tensor in tensors.items()]
+        (result,) = builder.emit(
             "DequantizeLinear", operands, "", 1, [np.float32], labelled(dims_of(weight) or ()), dict(few.attributes)
         )
         return result
