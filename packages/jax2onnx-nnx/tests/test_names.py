@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -84,8 +86,8 @@ def test_every_call_of_a_part_has_its_path():
 class Dotted(nnx.Module):
     """Variables whose paths are one text: `("d", "a.b")` and `("d", "a", "b")`."""
 
-    def __init__(self, kind: type[nnx.Variable] = nnx.Param) -> None:
-        self.d = nnx.Dict({"a.b": kind(jnp.full(3, 2.0)), "a": nnx.Dict({"b": kind(jnp.full(3, 5.0))})})
+    def __init__(self, kind: type[nnx.Variable[jax.Array]] = nnx.Param) -> None:
+        self.d: Any = nnx.Dict({"a.b": kind(jnp.full(3, 2.0)), "a": nnx.Dict({"b": kind(jnp.full(3, 5.0))})})
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return x * self.d["a.b"] + 10 * self.d["a"]["b"]
