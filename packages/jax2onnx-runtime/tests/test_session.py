@@ -306,8 +306,9 @@ def test_an_axis_that_does_not_grow_has_no_window_and_no_limit(caches, option):
 
 @pytest.mark.parametrize("option", ["sizes", "window", "limits"])
 def test_sizes_are_a_mapping(option):
+    options: dict[str, Any] = {option: 5}
     with pytest.raises(OptionError, match=f"{option} maps symbols to numbers, .*; 5 does not"):
-        StateSizes(**{option: 5})
+        StateSizes(**options)
 
 
 def test_a_first_value_that_does_not_follow_is_asked_for(sums):

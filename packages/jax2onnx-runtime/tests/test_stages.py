@@ -1,6 +1,7 @@
 """Models that are cut into stages, without JAX."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -128,8 +129,9 @@ def test_a_session_keeps_the_states_where_they_belong():
 @pytest.mark.parametrize("option", ["sizes", "window", "limits"])
 def test_a_session_has_no_sizes_that_no_stage_has(option):
     stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
+    options: dict[str, Any] = {"sizes": {"B": 3}, option: {"C": 3}}
     with pytest.raises(OptionError, match=f"{option}: no axis of a state that it can be about is 'C'"):
-        stages.session(**{"sizes": {"B": 3}, option: {"C": 3}})
+        stages.session(**options)
 
 
 def test_a_first_value_that_no_stage_has_is_refused():
