@@ -187,6 +187,7 @@ def test_a_state_that_several_stages_read_is_refused_by_sessions():
 
 def test_stages_are_saved_and_read(tmp_path):
     stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
+    stages.save(tmp_path / "new")
     found = Stages.load(stages.save(tmp_path / "new"), reference_runtime)
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["stage-0.onnx", "stage-1.onnx", "stages.json"]
     np.testing.assert_array_equal(found.run(feeds())[0], stages.run(feeds())[0])
