@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax2onnx_core import Adapted
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.names import by_paths
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -108,8 +108,7 @@ def _arrays(parts: Mapping[Path, Any]) -> dict[str, jax.Array]:
 
 def _paths(parts: Mapping[Path, Any]) -> dict[str, Path]:
     """The paths of arrays by their names, of which equal ones are numbered: `("a.b",)` and `("a", "b")` are one text."""
-    taken = Names()
-    return {taken.unique(_name(path)): path for path, part in parts.items() if isinstance(part, _ARRAYS)}
+    return by_paths((_name(path), path) for path, part in parts.items() if isinstance(part, _ARRAYS))
 
 
 def _name(path: Path) -> str:

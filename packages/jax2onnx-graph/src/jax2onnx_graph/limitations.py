@@ -14,7 +14,7 @@ __all__ = ["Limitation", "SpecialValues"]
 
 
 #: The numbers that a limitation may be about: those that are not finite, zeros, those below the smallest normal number, and
-#: those whose squares or products overflow; "hidden keys" are those that a mask hides in an attention.
+#: those whose squares or products overflow, small ones of which a logarithm or reciprocal is taken; "hidden keys" are those that a mask hides in an attention.
 SpecialValues = Literal[
     "NaN", "infinities", "signs of zeros", "subnormal numbers", "small numbers", "large numbers", "hidden keys"
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax2onnx_core import Adapted, AdaptedStates, AdaptedTraining, errors
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.names import by_paths
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -196,8 +196,7 @@ def _name(path: Path) -> str:
 
 def _names(paths: Iterable[Path]) -> dict[Path, str]:
     """The names of variables by their paths, of which equal ones are numbered: `("a.b",)` and `("a", "b")` are one text."""
-    taken = Names()
-    return {path: taken.unique(_name(path)) for path in paths}
+    return {path: name for name, path in by_paths((_name(path), path) for path in paths).items()}
 
 
 class _Owners(Mapping[str, str]):

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import numpy as np
-from jax2onnx_graph.build.names import Names, numbered
+from jax2onnx_graph.build.names import Names, by_paths, numbered
 
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._containers import Containers, attributes_of, has_slots, items_of
-from jax2onnx_core.frontend._pytrees import by_paths, is_too_deep, path_name
+from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend.python_functions import closed_over, defaults_of, fill, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.jaxprs import is_static

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import jax
 from jax.tree_util import keystr
-from jax2onnx_graph.build.names import Names, printable
+from jax2onnx_graph.build.names import printable
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import KeyPath, KeyPathEntry, PyTree, PyTreeDef
 
-__all__ = ["by_paths", "is_too_deep", "path_name", "structure_difference"]
+__all__ = ["is_too_deep", "path_name", "structure_difference"]
 
-T = TypeVar("T")
 _DEEPEST = 100
 _CONTAINERS = (dict, list, tuple)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -41,12 +39,6 @@ def is_too_deep(*trees: PyTree) -> bool:
 def path_name(path: Sequence[KeyPathEntry]) -> str:
     """A pytree path as a dotted name: `batch.speed`, `0.kernel`. The same for every run of a program."""
     return ".".join(_key_name(key) for key in path)
-
-
-def by_paths(leaves: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Leaves by their paths, of which equal ones are numbered: the keys `"a.b"`, and `"a"` and `"b"` one in another, are one text."""
-    taken = Names()
-    return {taken.unique(path): leaf for path, leaf in leaves}
 
 
 def _key_name(entry: KeyPathEntry) -> str:

@@ -55,9 +55,7 @@ def bound_parameters(fn: Callable[..., object], count: int, kwargs: Mapping[str,
         if signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL:
             is_only_one = len(value) == count == 1 and "x" not in kwargs
             names += ["x"] if is_only_one else [f"{parameter}_{i}" for i in range(len(value))]
-        elif isinstance(
-            value, int
-        ):  # its number; keywords have none, though one may have the name of a parameter without
+        elif isinstance(value, int):  # its number; keywords have none, though one may be called like a parameter
             names.append(parameter)
     return names
 

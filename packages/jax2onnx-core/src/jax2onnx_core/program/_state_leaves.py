@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.build.names import by_paths
 
-from jax2onnx_core.frontend._pytrees import by_paths, path_name
+from jax2onnx_core.frontend._pytrees import path_name
 from jax2onnx_core.frontend._tracing import Traced
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import PyTree

@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from jax2onnx_graph.arrays import Dtype
+from jax2onnx_graph.build.names import by_paths
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.dims import Dim, Dims, SpecializedDim, is_static
 from jax2onnx_graph.metadata import StatePair
-
-from jax2onnx_core.frontend._pytrees import by_paths
 
 __all__ = ["Leaf", "leaves_like", "pair_states"]
 

@@ -36,10 +36,8 @@ def with_separate_caches(model: ir.Model, target: Target) -> ir.Model:
     """
     found = unstacked(model)
     copy = model.clone() if found is None else found.model
-    editor, names = (
-        GraphEditor(copy.graph, opset=opset_of(copy), target=target),
-        Names(str(v.name) for v in all_values(copy)),
-    )
+    editor = GraphEditor(copy.graph, opset=opset_of(copy), target=target)
+    names = Names(str(value.name) for value in all_values(copy))
     pairs = [one for pair in read_states(copy) for one in _separated(editor, pair, names)]
     write_states(copy, pairs)
     _declare_parts(model, copy)

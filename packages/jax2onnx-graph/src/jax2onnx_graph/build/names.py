@@ -9,11 +9,14 @@ import itertools
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Names", "Origin", "new_names", "numbered", "printable", "renamed", "title", "user_line"]
+__all__ = ["Names", "Origin", "by_paths", "new_names", "numbered", "printable", "renamed", "title", "user_line"]
 
+
+T = TypeVar("T")
 
 _LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
@@ -107,6 +110,12 @@ class Names:
                 self._counts[base] = count
                 self._counts[candidate] = 0
                 return candidate
+
+
+def by_paths(leaves: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Leaves by their paths, of which equal ones are numbered: the keys `"a.b"`, and `"a"` and `"b"` one in another, are one text."""
+    taken = Names()
+    return {taken.unique(path): leaf for path, leaf in leaves}
 
 
 def numbered(name: str) -> Iterator[str]:

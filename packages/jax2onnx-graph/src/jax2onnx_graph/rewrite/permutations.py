@@ -45,7 +45,7 @@ def inverse(perm: Sequence[int]) -> Permutation:
 
 
 def permuted(axes: Sequence[_OfAxis], perm: Sequence[int]) -> tuple[_OfAxis, ...]:
-    """What `Transpose(x, perm)` has along its axes, given what `x` has: sizes, or, where `x` is a Transpose itself, the axes of its operand."""
+    """Permute what `x` has along its axes as `Transpose(x, perm)` does: sizes, or, where `x` is a Transpose itself, the axes of its operand."""
     return tuple(axes[axis] for axis in perm)
 
 
