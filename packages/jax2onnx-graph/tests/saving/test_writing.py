@@ -324,7 +324,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monkey
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(SaveError, match="Cannot save to .*new: Permission denied"):
+    with pytest.raises(SaveError, match=r"Cannot save to .*new: Permission denied"):
         save_sharing_weights(tmp_path / "new", {"a": 1.0}, filled)
 
 
