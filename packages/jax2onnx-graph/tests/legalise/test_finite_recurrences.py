@@ -9,6 +9,7 @@ import onnxruntime as ort
 import pytest
 from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
 from jax2onnx_graph.passes import make_names_unique
+from jax2onnx_graph.weights.absent import absent_weight
 from jax2onnx_testing.pass_fixtures import LimitedTarget
 from onnx.reference import ReferenceEvaluator
 
@@ -98,24 +99,55 @@ def _operators(model: ir.Model) -> list[str]:
 
 
 def test_the_condition_reads_what_is_not_known():
-    assert _operators(_model("GRU", states=False)) == ["ReduceSumSquare", "Less", "If"]
-    model = _model("LSTM")
-    assert _operators(model) == [
-        "ReduceSumSquare",
-        "Less",
-        "ReduceSumSquare",
-        "ReduceSumSquare",
-        "Add",
-        "Less",
-        "And",
-        "If",
-    ]
+    sequence = [*["ReduceSumSquare"] * 4, *["Add"] * 3, "Less"]
+    assert _operators(_model("GRU", states=False)) == [*sequence, "If"]
+    states = ["ReduceSumSquare", "ReduceSumSquare", "Add", "Less", "And"]
+    assert _operators(_model("LSTM")) == [*sequence, *states, "If"]
+
+
+def _with_weights(model: ir.Model, tensors: dict[str, ir.TensorProtocol]) -> ir.Model:
+    """The model in which operands are constants."""
+    for name, tensor in tensors.items():
+        value = next(value for value in model.graph.inputs if value.name == name)
+        model.graph.inputs.remove(value)
+        value.const_value = tensor
+        model.graph.register_initializer(value)
+    return model
+
+
+@pytest.mark.parametrize("name", ["w", "r", "b"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    ("op_type", "options"), [("LSTM", ""), ("GRU", ""), ("GRU", ", linear_before_reset = 1"), ("RNN", "")]
+)
+def test_weights_that_are_not_finite_give_what_the_formula_gives(op_type, options, is_known, number, name):
+    if op_type == "RNN" and not is_known:
+        return  # kernels keep what is not finite, but for products with a first state of zeros
+    model = _model(op_type, options=options, states=False)
+    operands = _operands(model)
+    operands[name][(0,) * operands[name].ndim] = number
+    with np.errstate(all="ignore"):
+        wanted = ReferenceEvaluator(ir.to_proto(model)).run(None, operands)
+    if is_known:
+        model = _with_weights(model, {one: ir.Tensor(operands.pop(one), name=one) for one in ("w", "r", "b")})
+    assert np.isnan(wanted[0]).any() or (name, abs(number)) != ("r", np.inf)
+    for got, want in zip(_run(_guarded(model), operands), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_weights_that_are_not_there_yet_are_taken_to_be_finite():
+    model = _model("GRU", states=False)
+    absent = {name: absent_weight(name, np.dtype(np.float32), value.shape.numpy())
+              for value in model.graph.inputs if (name := value.name or "") != "x"}  # fmt: skip
+    changed = FiniteRecurrencesPass(TARGET)(_with_weights(model, absent)).model
+    assert [node.op_type for node in changed.graph] == ["ReduceSumSquare", "Less", "If"]
 
 
 def test_an_operator_of_known_finite_operands_stays():
     text = """<ir_version: 10, opset_import: ["" : 22]>
-    agraph (float[1,15,2] w, float[1,15,5] r) => (float[1,1,3,5] y) <float[1,3,2] x = {1, 2, 3, 4, 5, 6}> {
-        y = GRU<hidden_size = 5>(x, w, r)
+    agraph () => (float[1,1,3,1] y) <float[1,3,2] x = {1, 2, 3, 4, 5, 6}, float[1,3,2] w = {1, 2, 3, 4, 5, 6}, float[1,3,1] r = {1, 2, 3}> {
+        y = GRU<hidden_size = 1>(x, w, r)
     }"""
     assert _operators(ir.from_proto(onnx.parser.parse_model(text))) == ["GRU"]
 
@@ -188,11 +220,12 @@ def test_sequences_beside_one_that_is_not_finite_are_what_the_operator_makes_of_
 )
 def test_a_known_first_state_is_looked_at(op_type, state, stays):
     options = ', activations = ["Relu"]' if op_type == "RNN" else ""
+    ones = ", ".join(["1"] * GATES[op_type])
     x, text = (
         "1, 2, 3, 4",
         f"""<ir_version: 10, opset_import: ["" : 22]>
-    agraph (float[1,{GATES[op_type]},2] w, float[1,{GATES[op_type]},1] r) => (float[2,1,1,1] y)
-        <float[2,1,2] x = {{XS}}, float[1,1,1] h = {{{state}}}>
+    agraph () => (float[2,1,1,1] y)
+        <float[2,1,2] x = {{XS}}, float[1,1,1] h = {{{state}}}, float[1,{GATES[op_type]},2] w = {{{ones}, {ones}}}, float[1,{GATES[op_type]},1] r = {{{ones}}}>
         {{ y = {op_type}<hidden_size = 1{options}>(x, w, r, , , h) }}""",
     )
     assert (_operators(ir.from_proto(onnx.parser.parse_model(text.replace("XS", x)))) == [op_type]) == stays
@@ -202,12 +235,14 @@ def test_first_states_of_zeros_need_no_condition():
     text = """<ir_version: 10, opset_import: ["" : 22]>
     agraph (float[T,3,2] x, float[1,15,2] w, float[1,15,5] r, int64[3] s) => (float[T,1,3,5] y) <float[1,3,5] h, float zero = {0}>
         { h = Expand(zero, s) y = GRU<hidden_size = 5>(x, w, r, , , h) }"""
-    assert _operators(ir.from_proto(onnx.parser.parse_model(text))) == ["Expand", "ReduceSumSquare", "Less", "If"]
+    weights = ["ReduceSumSquare"] * 3
+    found = _operators(ir.from_proto(onnx.parser.parse_model(text)))
+    assert found == ["Expand", *weights, "Add", "Add", "Less", "If"]
 
 
 def test_squares_of_half_floats_are_summed_in_float32():
     model = _model("GRU", dtype="float16", states=False)
-    assert _operators(model) == ["Cast", "ReduceSumSquare", "Less", "If"]
+    assert _operators(model) == [*["Cast", "ReduceSumSquare"] * 4, *["Add"] * 3, "Less", "If"]
 
 
 def test_branches_hold_no_copies():

@@ -10,13 +10,14 @@ import numpy as np
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
-from jax2onnx_graph.facts.values import dims_of, known, operand
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, known, operand
 from jax2onnx_graph.legalise._branches import open_graph, put_if, write_results
 from jax2onnx_graph.legalise._recurrent import STATES, first_states
 from jax2onnx_graph.metadata import is_mended
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import scalar
+from jax2onnx_graph.weights.absent import AbsentTensor
 
 __all__ = ["FiniteRecurrencesPass"]
 
@@ -39,9 +40,10 @@ class FiniteRecurrencesPass(GraphPass):
     """`LSTM`, `GRU` and `RNN` whose kernels the target does not guarantee "nan" for become
     `If(the operands are finite, the operator, a Scan of its formula)`:
 
-    1. The sequence is finite if its sum of squares is, and first states are if theirs is less than 1e8: gates of kernels are
-       not accurate enough for larger ones. (A sum of squares is NaN where a number is, and infinite where one is.)
-    2. Operands that are known are looked at during the export; where all are finite the operator stays.
+    1. The sequence and the weights are finite if their sum of squares is, and first states are if theirs is less than 1e8: gates of
+       kernels are not accurate enough for larger ones. (A sum of squares is NaN where a number is, and infinite where one is.)
+    2. Operands that are known are looked at during the export; where all are finite the operator stays. Weights that are not there yet are
+       taken to be finite. Known ones that are not are so for every target: kernels leave out their products with a first state of zeros.
     3. Operators with lengths of sequences, peepholes, thresholds or the batch first, and those of other activations than
        Sigmoid, Tanh and Relu, stay.
     """
@@ -58,7 +60,8 @@ class FiniteRecurrencesPass(GraphPass):
         x = node.inputs[0]
         if x is None or x.dtype is None or is_mended(node, _GUARDED):
             return False
-        return not self.target.keeps(_measured_name(node), x.dtype.numpy(), "nan")
+        loses = not self.target.keeps(_measured_name(node), x.dtype.numpy(), "nan")
+        return loses or any(_is_below(operand(node, index), np.inf) is False for index in _WEIGHTS[1:])
 
 
 def _activations(node: ir.Node) -> Sequence[str]:
@@ -95,8 +98,9 @@ def _is_plain(node: ir.Node) -> bool:
 def _is_finite(b: InsertionPoint, node: ir.Node) -> ir.Value | None:
     """Whether the operands are numbers that the kernel is right for; None where all are known to be."""
     large = np.inf if node.op_type == "RNN" else _LARGE
-    groups = [(node.inputs[:1], np.inf), ([operand(node, index) for index in STATES], large)]
-    conditions = [told for values, limit in groups if (told := _are_below(b, values, limit)) is not None]
+    groups = [(_WEIGHTS, np.inf), (STATES, large)]
+    told = [_are_below(b, [operand(node, index) for index in indices], limit) for indices, limit in groups]
+    conditions = [condition for condition in told if condition is not None]
     return reduce(b.op.And, conditions) if conditions else None
 
 
@@ -106,11 +110,12 @@ def _are_below(b: InsertionPoint, values: Sequence[ir.Value | None], limit: floa
     return b.op.Less(reduce(b.op.Add, squares), b.constant(limit, like=squares[0])) if squares else None
 
 
-def _is_below(value: ir.Value, limit: float) -> bool:
-    if scalar(value) == 0:
+def _is_below(value: ir.Value | None, limit: float) -> bool | None:
+    """Whether the sum of squares of a value is less than a limit; None where it is not known."""
+    if value is None or scalar(value) == 0 or isinstance(constant_tensor(value), AbsentTensor):
         return True
     array = known(value, limit=None)
-    return array is not None and bool(np.square(array.astype(np.float64)).sum() < limit)
+    return None if array is None else bool(np.square(array.astype(np.float64)).sum() < limit)
 
 
 def _square_sum(b: InsertionPoint, value: ir.Value) -> ir.Value:
