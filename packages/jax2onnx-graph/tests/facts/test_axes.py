@@ -8,7 +8,7 @@ from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
 
 
 def node(body: str) -> ir.Node:
-    constants = "int64[2] s = {0, 1}, int64[2] e = {2, 2}, int64[2] a = {-1, 0}, int64 c = {-2}"
+    constants = "int64[2] s = {0, 1}, int64[2] e = {2, 2}, int64[2] a = {-1, 0}, int64 c = {-2}, int64[0] n = {}"
     text = f'<ir_version: 10, opset_import: ["" : 23]> g (float[2,3,4] x, int64[2] i) => (y) <{constants}> {{ {body} }}'
     made = ir.from_onnx_text(text).graph.outputs[0].producer()
     assert made is not None
@@ -26,6 +26,8 @@ def test_the_axis_of_an_attribute_or_its_default(body, axis):
     ("body", "axes"),
     [
         ("y = ReduceSum(x, a)", [2, 0]),
+        ("y = ReduceSum(x, n)", [0, 1, 2]),
+        ("y = ReduceMax<noop_with_empty_axes = 1>(x, n)", []),
         ("y = CumSum(x, c)", [1]),
         ("y = Slice(x, s, e, a)", [2, 0]),
         ("y = Slice(x, s, e)", [0, 1]),

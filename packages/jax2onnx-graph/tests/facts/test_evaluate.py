@@ -28,6 +28,10 @@ ARRAYS = {
     "before": np.array([-4]),
     "behind": np.array([3]),
     "none": np.array([0]),
+    "nothing": np.zeros(0, np.int64),
+    "minus1": np.array([-1]),
+    "ends1": np.array([-9]),
+    "first": np.array([-3]),
 }
 
 
@@ -88,6 +92,9 @@ def computed(line: str) -> np.ndarray | None:
         "r = ReduceSum(small)",
         "r = ReduceMax(x, one)",
         "r = ReduceMin<keepdims=0>(x, one)",
+        "r = ReduceSum(x, nothing)",
+        "r = ReduceProd<noop_with_empty_axes=1, keepdims=0>(x, one)",
+        "r = Slice(y, first, ends1, none, minus1)",
         "r = Range(zero, nine, four)",
         "r = Transpose(x)",
         "r = Transpose<perm=[1,0]>(x)",
@@ -125,6 +132,8 @@ def test_integer_division_truncates():
         "r = Range(zero, nine, zero)",
         "r = Reshape(x, zero)",
         "r = ReduceSum<noop_with_empty_axes=1>(x)",
+        "r = ReduceSum<noop_with_empty_axes=1>(x, nothing)",
+        "r = Slice(y, before, ends1, none, minus1)",
         "r = Add(half, half)",
         "r = Cast<to=11>(half)",
         "r = Exp(half)",

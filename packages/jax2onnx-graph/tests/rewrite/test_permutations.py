@@ -147,6 +147,7 @@ def test_what_is_fastest_along_the_last_axis_stays_there(body, perm, inputs):
         ("a = Constant<value = int64[1] {0}>() y = ReduceSum<keepdims = 0>(x, a)", (2, 0, 1)),
         ("y = ArgMax<axis = 3, keepdims = 0>(x)", (0, 2, 1)),
         ("y = ReduceSum<keepdims = 0>(x)", ()),
+        ("a = Constant<value = int64[0] {}>() y = ReduceSum<keepdims = 0>(x, a)", ()),
         ("y = ReduceSum(x)", None),
         ("y = ReduceSum<keepdims = 0, noop_with_empty_axes = 1>(x)", None),
         ("y = ReduceSum<keepdims = 0>(x, axes)", None),

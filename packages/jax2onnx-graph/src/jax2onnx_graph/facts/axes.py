@@ -30,7 +30,8 @@ def axis_of(node: ir.Node, rank: int) -> int:
 
 def named_axes(node: ir.Node, rank: int) -> list[int] | None:
     """The axes that the node's operand names, counted from the first; None where it names none, or not constantly."""
-    index = facts_of(node.op_type).axes_input
+    facts = facts_of(node.op_type)
+    index = facts.axes_input
     if index is None:
         return None
     axes = known_operand(node, index)
@@ -39,4 +40,6 @@ def named_axes(node: ir.Node, rank: int) -> list[int] | None:
         dims = dims_of(node.inputs[1])
         count = len(starts) if starts is not None else dims[0] if dims else None
         axes = np.arange(count) if isinstance(count, int) else None
+    if facts.reduces and axes is not None and not axes.size:  # all of them, or none
+        return [] if node.attributes.get_int("noop_with_empty_axes", 0) else list(range(rank))
     return None if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]

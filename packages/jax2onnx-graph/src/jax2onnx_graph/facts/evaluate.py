@@ -78,6 +78,8 @@ def _slice(
         return None
     index: list[slice] = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 0 and start < -x.shape[axis]:  # the first element, which NumPy leaves out
+            return None
         index[int(axis)] = slice(int(start), int(end), int(step))
     return x[tuple(index)]
 
@@ -108,9 +110,10 @@ def _cast(node: ir.Node, x: np.ndarray) -> np.ndarray | None:
 
 def _reduce(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
     def fold(node: ir.Node, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray | None:
-        if not x.size or (axes is None and node.attributes.get_int("noop_with_empty_axes", 0) == 1):
+        is_named = axes is not None and axes.size > 0
+        if not x.size or (not is_named and node.attributes.get_int("noop_with_empty_axes", 0) == 1):
             return None
-        picked = None if axes is None or not axes.size else tuple(int(a) for a in axes)
+        picked = tuple(int(a) for a in axes) if axes is not None and is_named else None
         keepdims = bool(node.attributes.get_int("keepdims", 1))
         return np.asarray(fn(x, axis=picked, keepdims=keepdims)).astype(x.dtype)
 
