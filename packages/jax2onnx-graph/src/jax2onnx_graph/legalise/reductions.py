@@ -85,9 +85,9 @@ def _without_axes(b: GraphBuilder, node: ir.Node, value: ir.Value, axes: Sequenc
 def _axes(node: ir.Node) -> list[int] | None:
     """The constant axes of a reduction; None where they are not known."""
     axes, operand = node.inputs[1] if len(node.inputs) > 1 else None, node.inputs[0]
-    if axes is None:
+    array = known(axes, limit=None)
+    if axes is None or (array is not None and not array.size):
         if node.attributes.get_int("noop_with_empty_axes", 0):
             return []
         return None if operand is None or operand.shape is None else list(range(operand.shape.rank()))
-    array = known(axes, limit=None)
     return None if array is None else [int(axis) for axis in array.reshape(-1)]
