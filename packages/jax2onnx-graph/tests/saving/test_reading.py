@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from jax2onnx_graph.errors import ReadError
 from jax2onnx_graph.saving.packing import PackedModel
-from jax2onnx_graph.saving.reading import are_data_files_unchanged, read_model
+from jax2onnx_graph.saving.reading import FileVersion, are_data_files_unchanged, read_model
 from jax2onnx_graph.saving.writing import save_model
 from onnx import TensorProto, helper
 
@@ -35,7 +36,9 @@ def test_weights_are_read_after_the_working_directory_has_changed(tmp_path, monk
     _stored(tmp_path)
     monkeypatch.chdir(tmp_path)
     model = read_model("m.onnx")
+    version = FileVersion(Path("m.onnx"))
     monkeypatch.chdir(tmp_path.parent)
+    assert version.is_unchanged()
     tensor = model.graph.initializers["w"].const_value
     assert tensor is not None
     np.testing.assert_array_equal(tensor.numpy(), np.arange(300))

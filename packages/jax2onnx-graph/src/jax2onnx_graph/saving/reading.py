@@ -23,7 +23,7 @@ class FileVersion:
     """A file as it was when this was made."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.absolute()  # the working directory may change
         self._seen = self._now()
 
     def is_unchanged(self) -> bool:
