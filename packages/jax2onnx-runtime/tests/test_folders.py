@@ -100,6 +100,21 @@ def test_an_empty_folder_is_filled(tmp_path):
     assert (tmp_path / "out" / "a").exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links")
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_to_an_empty_folder_stays_a_link(tmp_path, exists):
+    (tmp_path / "link").symlink_to("out")
+    if not exists:
+        with pytest.raises(SaveError, match="it exists"), complete_folder(tmp_path / "link"):
+            pass
+        return
+    (tmp_path / "out").mkdir()
+    with complete_folder(tmp_path / "link") as part:
+        (part / "a").write_text("1")
+    assert (tmp_path / "link").is_symlink()
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["a"]
+
+
 def test_a_folder_with_files_is_an_error_and_stays(tmp_path):
     (tmp_path / "a").write_text("1")
     with pytest.raises(SaveError, match="it exists"), complete_folder(tmp_path):

@@ -175,13 +175,14 @@ def complete_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
         raise SaveError(f"Cannot write the folder {path}: it exists. Remove it, or choose another name.")
     if not path.absolute().parent.is_dir():
         raise SaveError(f"Cannot write the folder {path}: there is no directory {path.parent}. Make it first.")
-    part = path.absolute().with_name(f".{path.absolute().name}.{secrets.token_hex(8)}.part")
+    place = Path(os.path.realpath(path))  # where a link leads
+    part = place.with_name(f".{place.name}.{secrets.token_hex(8)}.part")
     try:
         part.mkdir()
         yield part
-        if path.is_dir():
-            path.rmdir()
-        part.replace(path)
+        if place.is_dir():
+            place.rmdir()
+        part.replace(place)
     except SaveError:
         raise
     except OSError as error:
