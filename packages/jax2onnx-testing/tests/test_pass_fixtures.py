@@ -111,9 +111,11 @@ def test_the_operand_of_another_domain_that_is_taken_for_the_standard_one_fails(
         (x,) = node.inputs[0].producer().inputs
         editor.replace(node, editor.before(node).op("Min", x, editor.before(node).op("Neg", x)))
 
+    def of_bodies() -> list[list[str]]:
+        return [fused(Forgetful(least), f"{name} = Abs(x) y = Neg({name})") for name in "abcd"]
+
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        for name in "abcd":
-            fused(Forgetful(least), f"{name} = Abs(x) y = Neg({name})")
+        of_bodies()
 
 
 @pytest.mark.parametrize(("tolerance", "fails"), [(1e-6, True), (1e-1, False)])

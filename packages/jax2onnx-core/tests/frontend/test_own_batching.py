@@ -15,12 +15,12 @@ from jax2onnx_core import to_onnx
 WEIGHT = np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32)
 
 
-@custom_vmap  # type: ignore[untyped-decorator]
+@custom_vmap
 def sine(x: jax.Array) -> jax.Array:
     return jnp.sin(x)
 
 
-@sine.def_vmap  # type: ignore[untyped-decorator]
+@sine.def_vmap
 def cosine_of_rows(_size: int, batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
     return jnp.cos(x), batched[0]
 
