@@ -150,3 +150,16 @@ def test_repeated_indices_are_one_scatternd_where_the_target_keeps_their_order(n
     indices = np.array([2, 0, 2], np.int32)
     program = assert_equals_jax(lambda x, i, u: getattr(x.at[i], name)(u), x, indices, updates, target="onnx")
     assert [node.op_type for node in program.model.graph].count("ScatterND") == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_narrow_indices_meet_each_element_of_a_larger_batch(dtype):
+    x, indices = filled((300, 5), np.complex64), (np.arange(300) % 5).astype(dtype)
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+    def fn(x, indices):
+        return jax.vmap(lambda row, i: lax.scatter_mul(row, i[None, None], jnp.full(1, 2, x.dtype), numbers))(
+            x, indices
+        )
+
+    np.testing.assert_allclose(to_onnx(fn, [x, indices])(x, indices), np.asarray(fn(jnp.asarray(x), indices)))
