@@ -17,6 +17,7 @@ import numpy as np
 from jax._src import api_util as _api_util
 from jax._src import config as _config
 from jax._src import core as _core
+from jax._src import custom_batching as _custom_batching
 from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
 from jax._src import effects as _effects
@@ -77,6 +78,7 @@ __all__ = [
     "in_no_mesh",
     "in_trace_of",
     "inner_jaxprs",
+    "is_batched_by_user",
     "is_checkify_effect",
     "is_checkify_error",
     "is_checkify_imported",
@@ -93,6 +95,7 @@ __all__ = [
     "on_a_mesh",
     "open_jaxpr",
     "options_of",
+    "plain_call_of",
     "prints",
     "random_keys",
     "rebuild_jaxpr",
@@ -210,6 +213,17 @@ def is_traced_now(value: object) -> bool:
 def is_jitted(eqn: Equation) -> bool:
     """Whether an equation is the call of a jitted function."""
     return eqn.primitive is _pjit.jit_p
+
+
+def is_batched_by_user(eqn: Equation) -> bool:
+    """Whether an equation is the call of a function for which the user says what `jax.vmap` computes."""
+    return eqn.primitive is _custom_batching.custom_vmap_p
+
+
+def plain_call_of(eqn: Equation) -> Equation:
+    """A plain call of the function that an equation with a `vmap` of its own calls."""
+    (jaxpr,) = inner_jaxprs(eqn)
+    return eqn.replace(primitive=_core.closed_call_p, params={"call_jaxpr": jaxpr})
 
 
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:

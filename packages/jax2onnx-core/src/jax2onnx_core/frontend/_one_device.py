@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import Aval, Equation, Jaxpr, Var
-from jax2onnx_core.jaxprs import open_jaxpr
+from jax2onnx_core.jaxprs import every_jaxpr, open_jaxpr
 from jax2onnx_core.symbols._jaxpr_rewriter import JaxprRewriter
 
 __all__ = ["on_one_device"]
@@ -12,19 +12,12 @@ __all__ = ["on_one_device"]
 
 def on_one_device(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr without shardings in its types and parameters, nested jaxprs included; itself where there are none."""
-    return _OneDevice().rebuild(jaxpr) if _knows_a_mesh(jaxpr, set()) else jaxpr
+    return _OneDevice().rebuild(jaxpr) if any(map(_knows_a_mesh, every_jaxpr(jaxpr))) else jaxpr
 
 
-def _knows_a_mesh(jaxpr: Jaxpr, seen: set[int]) -> bool:
-    """Whether an equation knows of a mesh; `seen` are the identities of jaxprs that were asked, which many calls may share."""
-    if id(jaxpr) in seen:
-        return False
-    seen.add(id(jaxpr))
+def _knows_a_mesh(jaxpr: Jaxpr) -> bool:
     inner, _ = open_jaxpr(jaxpr)
-    return any(map(_compat.has_mesh, (*inner.constvars, *inner.invars))) or any(
-        _compat.on_a_mesh(eqn) or any(_knows_a_mesh(nested, seen) for nested in _compat.inner_jaxprs(eqn))
-        for eqn in inner.eqns
-    )
+    return any(map(_compat.has_mesh, (*inner.constvars, *inner.invars))) or any(map(_compat.on_a_mesh, inner.eqns))
 
 
 class _OneDevice(JaxprRewriter):
@@ -41,8 +34,3 @@ class _OneDevice(JaxprRewriter):
 
     def equation(self, eqn: Equation) -> Equation:
         return _compat.in_no_mesh(super().equation(eqn))
-
-    def param(self, value: object) -> object:
-        if isinstance(value, (tuple, list)) and type(value) in (tuple, list):  # no named tuple
-            return type(value)(map(self.value, value))
-        return value

@@ -17,6 +17,7 @@ from jax2onnx_core.frontend._checkified import error_part_name, with_numbered_ch
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend._one_device import on_one_device
+from jax2onnx_core.frontend._own_batching import without_own_batching
 from jax2onnx_core.frontend._printing import printing_lines
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
@@ -131,7 +132,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     jaxpr = _compat.with_constants(jaxpr, absent)
     for path in _handed_through(jaxpr, list(traced), adapted.names):
         del written[path]
-    jaxpr = on_one_device(_compat.without_dead_equations(jaxpr, len(names)))
+    jaxpr = on_one_device(without_own_batching(_compat.without_dead_equations(jaxpr, len(names))))
     check_sizes(jaxpr, inputs.symbols)
     check_questions({**unknown.equal, **{(dim,): line for dim, line in unknown.lookups.items()}}, inputs.symbols)
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]
