@@ -43,8 +43,8 @@ def write(
       eos: the tokens that end a text; by default what the files of the tokenizer say.
       bos: the token with which a text begins; likewise, else the first of `eos`.
       pad: the token that fills up the shorter sequences of a batch; likewise.
-      context_length: the most tokens of a prompt and its continuation; by default the capacity of the caches, or what the
-        files of the tokenizer say.
+      context_length: the most tokens of a prompt and its continuation; by default the capacity of the caches or the number of
+        positions, or what the files of the tokenizer say.
       quantize: the model in fewer bits: "int4", "int8", …
       dtype: "float16" for weights, caches and logits in half precision.
       roles: which inputs and outputs are the tokens, positions, mask and logits, where their names do not tell.
@@ -88,7 +88,7 @@ def write(
         keep_last_logits(decoder, portable.target)
     files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
     tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
-    length = checked_length(context_length, files, decoder.capacity)
+    length = checked_length(context_length, files, decoder)
     model = in_fewer_bits(model, portable, (quantize, dtype))
     decoder = dataclasses.replace(decoder, model=model)
     with complete_folder(folder) as part:

@@ -83,7 +83,7 @@ def write_speech(
     without_mask(decoder, found, bundle[target].target)
     files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
     tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
-    length = checked_length(context_length, files, decoder.capacity)
+    length = checked_length(context_length, files, decoder)
     models = {
         name: in_fewer_bits(one, bundle[program], (quantize, dtype))
         for name, one, program in ((_ENCODER, encoder, source), (_DECODER, model, target))
