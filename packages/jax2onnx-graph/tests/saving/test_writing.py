@@ -308,6 +308,40 @@ def test_files_beside_the_models(tmp_path: Path) -> None:
     assert (tmp_path / "list.json").read_bytes() == b"new"
 
 
+@posix
+@pytest.mark.parametrize("other", ["b", "A"])
+def test_variants_of_one_file_are_refused(tmp_path: Path, other: str) -> None:
+    save_model(filled(1), tmp_path / "a.onnx")
+    if other == "b":
+        (tmp_path / "b.onnx").symlink_to("a.onnx")
+    with pytest.raises(SaveError, match=rf"{other}.onnx: it is the file of the variant 'a', too, by a link or but for"):
+        save_sharing_weights(tmp_path, {"a": 2.0, other: 3.0}, filled)
+    assert number_in(tmp_path / "a.onnx") == 1
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(SaveError, match="Cannot save to .*new: Permission denied"):
+        save_sharing_weights(tmp_path / "new", {"a": 1.0}, filled)
+
+
+@pytest.mark.parametrize("name", ["m.onnx.bak", "older", "m.data"])
+@pytest.mark.parametrize("way", ["external", "named"])
+def test_a_model_that_was_renamed_keeps_its_data(tmp_path: Path, name: str, way: str) -> None:
+    save_model(filled(1), tmp_path / "m.onnx", **WAYS[way])
+    (tmp_path / "m.onnx").rename(tmp_path / name)
+    if way == "named":
+        with pytest.raises(SaveError, match=f"{name} uses it; choose another name"):
+            save_model(filled(2), tmp_path / "m.onnx", **WAYS[way])
+    else:
+        save_model(filled(2), tmp_path / "m.onnx", **WAYS[way])
+        assert number_in(tmp_path / "m.onnx") == 2
+    assert number_in((tmp_path / name).rename(tmp_path / "again.onnx")) == 1
+
+
 def test_no_variant(tmp_path: Path) -> None:
     with pytest.raises(SaveError, match="name at least one variant"):
         save_sharing_weights(tmp_path, {}, filled)

@@ -193,7 +193,8 @@ def save_sharing_weights(
 def _present(folder: Path) -> Iterator[None]:
     """Make a folder that exists during the block; one that was made here is removed if the block fails."""
     is_new = not folder.exists()
-    folder.mkdir(exist_ok=True)
+    with _explained(folder):
+        folder.mkdir(exist_ok=True)
     try:
         yield
     except BaseException:
@@ -218,8 +219,15 @@ def _checked_folder(directory: str | os.PathLike[str], names: Collection[str]) -
 
 def _variant_destinations(folder: Path, names: Iterable[str]) -> dict[str, Destination]:
     destinations = {name: Destination.at(folder / f"{name}.onnx") for name in names}
-    for destination in destinations.values():
+    known: dict[str, str] = {}
+    for name, destination in destinations.items():
         destination.check_takes_data()
+        other = known.setdefault(str(destination.file).casefold(), name)
+        if other != name:
+            raise SaveError(
+                f"Cannot save to {destination.path}: it is the file of the variant {other!r}, too, by a link or but for the case of "
+                "letters. Remove the link, or choose another name."
+            )
     return destinations
 
 
@@ -264,7 +272,7 @@ def _model_pieces(
 
 
 def _folder(destination: Destination) -> Folder:
-    return Folder(destination.file.parent, destination.file.suffix)
+    return Folder(destination.file.parent)
 
 
 @contextlib.contextmanager
