@@ -408,6 +408,48 @@ def test_a_context_longer_than_the_caches_is_an_error(folder):
     )
 
 
+# Keys [B, 2, C, 4] of a step, by the old ones, those of its tokens, and the place; and the old ones as they are read after that.
+UPDATES = {
+    "written": (lambda old, new, place: jax.lax.dynamic_update_slice(old, new, (0, 0, place, 0)), None, None),
+    "read before": (
+        lambda old, new, place: jax.lax.dynamic_update_slice(old, new + jnp.sin(old).sum(), (0, 0, place, 0)), None, None,
+    ),
+    "read after": (
+        lambda old, new, place: jax.lax.dynamic_update_slice(old, new, (0, 0, place, 0)),
+        lambda old: jnp.sin(old), "may be written before the old one has been read",
+    ),
+    "read after by a view": (
+        lambda old, new, place: jax.lax.dynamic_update_slice(old, new + old.reshape(-1, 128).sum(), (0, 0, place, 0)),
+        lambda old: old.reshape(-1, 128), "may be written before the old one has been read",
+    ),
+    "made anew": (
+        lambda old, new, place: jnp.where(jnp.arange(old.shape[2])[:, None] == place, new[:, :, :1], old), None, "is no update that works in place",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_caches_are_written_into_the_memory_of_the_old_ones(name, folder):
+    update, late, message = UPDATES[name]
+
+    def step(tokens, place, keys, values):
+        x = jnp.asarray(TABLE)[tokens]
+        new = x.reshape(*tokens.shape, 2, 4).swapaxes(1, 2)
+        after = update(keys, new, place), jax.lax.dynamic_update_slice(values, new, (0, 0, place, 0))
+        if late is not None:
+            x = x + (late(keys).reshape(-1, 128) * after[0].reshape(-1, 128)).sum(-1)[:, None, None]
+        return {"logits": x @ TABLE.T, "caches": after}
+
+    places = "C" if name == "made anew" else 16
+    kept = ("B", 2, places, 4)
+    inputs = [(("B", "T"), "int32"), ((), "int32"), kept, kept]
+    program = to_onnx(step, inputs, states={"keys": "caches.0", "values": "caches.1"}, constraints=[f"T <= {places}"])
+    if message is None:
+        write(program, folder, **{**TOKENS, "eos": 1, "context_length": 16})
+    else:
+        refused(program, folder, message, eos=1, context_length=16)
+
+
 def test_a_folder_with_files_is_an_error(folder):
     folder.mkdir()
     (folder / "old").write_text("1")
