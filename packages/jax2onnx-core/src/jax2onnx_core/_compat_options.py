@@ -29,19 +29,17 @@ _DEFAULT_OPTIONS = {
     "jax_enable_checks": False,
     "jax_check_static_indices": False,
     "jax_check_tracer_leaks": False,
-    "jax_error_checking_behavior_divide": "ignore",
-    "jax_error_checking_behavior_nan": "ignore",
-    "jax_error_checking_behavior_oob": "ignore",
     "jax_transfer_guard_device_to_device": "allow",
     "jax_transfer_guard_device_to_host": "allow",
     "jax_transfer_guard_host_to_device": "allow",
 }
-
-
-# Other jaxprs for the same operations: primitives that plugins do not know, weights as literals.
+# Other jaxprs for the same operations: primitives that plugins do not know, weights as literals, checks that write to an array of JAX's own.
 _EXPERIMENTS = {
     "jax_custom_jvp3": False,
     "jax_custom_vjp3": False,
+    "jax_error_checking_behavior_divide": "ignore",
+    "jax_error_checking_behavior_nan": "ignore",
+    "jax_error_checking_behavior_oob": "ignore",
     "jax_remat3": False,
     "jax_scan3": False,
     "jax_use_simplified_jaxpr_constants": False,
