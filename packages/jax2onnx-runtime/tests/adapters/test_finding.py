@@ -128,6 +128,8 @@ def test_the_second_matrix_chooses_its_pair() -> None:
 def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"'lora_\*' of adapters fits no matrix of the model; it has a, …"):
         chosen_pairs(make_model(FOUND["a sum"]), ["lora_*"])
+    with pytest.raises(OptionError, match=r"'lora_\*' of adapters fits no matrix of the model, which has none\."):
+        chosen_pairs(make_model("y = Relu(x)"), ["lora_*"])
 
 
 @pytest.mark.parametrize(

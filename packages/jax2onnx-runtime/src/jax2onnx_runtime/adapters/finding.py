@@ -113,8 +113,9 @@ def chosen_pairs(model: ir.Model, patterns: Sequence[str]) -> list[LowRankPair]:
     for pattern in patterns:
         names = [name for name in pairs if fnmatchcase(name, pattern)]
         if not names:
-            shown = ", ".join([pair.a.name or "" for pair in low_rank_pairs(model)][:_LISTED] or list(pairs)[:_LISTED])
-            raise OptionError(f"The pattern {pattern!r} of adapters fits no matrix of the model; it has {shown}, …")
+            known = [pair.a.name or "" for pair in low_rank_pairs(model)] or [*pairs]
+            shown = f"; it has {', '.join(known[:_LISTED])}, …" if known else ", which has none"
+            raise OptionError(f"The pattern {pattern!r} of adapters fits no matrix of the model{shown}.")
         for name in names:
             pair = seconds.get(name) or pairs[name]
             if isinstance(pair, str):
