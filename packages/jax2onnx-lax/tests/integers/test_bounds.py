@@ -237,3 +237,21 @@ def test_an_element_that_arithmetic_repeats_has_no_step() -> None:
     assert known_of(lambda x: lax.add(first(x), jnp.full_like(x, 3))).number == 3
     assert not known_of(lambda x: lax.min(first(x), jnp.full_like(x, 9))).is_distinct
     assert at(known_of(lambda x: lax.eq(first(x), _iota(x)).astype(np.int32)), 10) == (0, 1)
+
+
+def test_a_scalar_that_arithmetic_repeats_is_not_distinct() -> None:
+    def distinct(x: jax.Array) -> jax.Array:
+        return jnp.asarray([3, 1, 7], np.int32) + x.shape[0]  # not affine
+
+    def scalar(x: jax.Array) -> jax.Array:
+        return lax.squeeze(lax.slice_in_dim(distinct(x), 1, 2), (0,))
+
+    three = np.full(3, 3, np.int32)
+    assert known_of(scalar).is_distinct
+    assert not known_of(lambda x: scalar(x) + three).is_distinct
+    assert not known_of(lambda x: three - scalar(x)).is_distinct
+    assert known_of(lambda x: scalar(x) + 3).is_distinct
+    assert known_of(lambda x: distinct(x) + 3).is_distinct
+    assert known_of(lambda x: 3 - distinct(x)).is_distinct
+    assert known_of(lambda x: -distinct(x)).is_distinct
+    assert not known_of(lambda x: distinct(x) + np.array([0, 2, 5], np.int32)).is_distinct
