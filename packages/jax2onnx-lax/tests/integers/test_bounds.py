@@ -54,6 +54,12 @@ def _from_zero(index: jax.Array) -> jax.Array:
     return jnp.where(index < 0, index + 10, index)
 
 
+def _unsigned_shift(x: jax.Array, greatest: int) -> jax.Array:
+    """Bytes up to `greatest` shifted by one bit."""
+    u = jnp.minimum(x.astype(np.uint8), np.uint8(greatest))
+    return lax.shift_right_arithmetic(u, jnp.full_like(u, 1)).astype(np.int32)
+
+
 #: The function, and the bounds that are known of its results at size 10.
 BOUNDS: dict[str, tuple[Callable[[jax.Array], jax.Array], tuple[int, int]]] = {
     "a remainder has the sign of the dividend": (lambda x: lax.rem(_small(x) * 5, jnp.full_like(x, 7)), (-6, 6)),
@@ -81,6 +87,9 @@ BOUNDS: dict[str, tuple[Callable[[jax.Array], jax.Array], tuple[int, int]]] = {
     "a shift by more than the width": (lambda x: lax.shift_right_logical(x & 63, x), (0, 63)),
     "a shift that leaves the dtype": (lambda x: x << 3, INT32),
     "a shift of a negative number": (lambda x: lax.shift_right_logical(x, jnp.full_like(x, 3)), INT32),
+    "an arithmetic shift of unsigned numbers": (lambda x: _unsigned_shift(x, 127), (0, 63)),
+    "an arithmetic shift of an unsigned number whose highest bit may be set": (lambda x: _unsigned_shift(x, 128), (0, 255)),
+    "an arithmetic shift of a number that is not negative": (lambda x: (x & 63) >> 1, (0, 31)),
     "limits that are swapped": (lambda x: lax.clamp(jnp.full_like(x, 9), x, jnp.full_like(x, 2)), (2, 2)),
     "limits that may be swapped": (lambda x: lax.clamp(_iota(x), x, jnp.full_like(x, 4)), (0, 4)),
     "a branch that is not known": (lambda x: jnp.where(x > 0, 7, -2), (-2, 7)),
@@ -228,3 +237,21 @@ def test_an_element_that_arithmetic_repeats_has_no_step() -> None:
     assert known_of(lambda x: lax.add(first(x), jnp.full_like(x, 3))).number == 3
     assert not known_of(lambda x: lax.min(first(x), jnp.full_like(x, 9))).is_distinct
     assert at(known_of(lambda x: lax.eq(first(x), _iota(x)).astype(np.int32)), 10) == (0, 1)
+
+
+def test_a_scalar_that_arithmetic_repeats_is_not_distinct() -> None:
+    def distinct(x: jax.Array) -> jax.Array:
+        return jnp.asarray([3, 1, 7], np.int32) + x.shape[0]  # not affine
+
+    def scalar(x: jax.Array) -> jax.Array:
+        return lax.squeeze(lax.slice_in_dim(distinct(x), 1, 2), (0,))
+
+    three = np.full(3, 3, np.int32)
+    assert known_of(scalar).is_distinct
+    assert not known_of(lambda x: scalar(x) + three).is_distinct
+    assert not known_of(lambda x: three - scalar(x)).is_distinct
+    assert known_of(lambda x: scalar(x) + 3).is_distinct
+    assert known_of(lambda x: distinct(x) + 3).is_distinct
+    assert known_of(lambda x: 3 - distinct(x)).is_distinct
+    assert known_of(lambda x: -distinct(x)).is_distinct
+    assert not known_of(lambda x: distinct(x) + np.array([0, 2, 5], np.int32)).is_distinct

@@ -38,6 +38,7 @@ CASES = [
     Declining(_FEW, jax.nn.softplus, [("N", 127)]),
     Declining("Conv has no padding 'CIRCULAR'", _transposed("CIRCULAR"), [(2, 9, 4)]),
     Declining("only a table of floats has rows of NaN", composite("nn.embedding", lambda t, i: t[i], mode="fill"), [((11, 6), "int32"), ((3,), "int32")]),
+    Declining("counted from the end, a negative index leaves its dtype", composite("nn.embedding", lambda t, i: jnp.take(t, i, 0), mode="fill"), [(129, 6), ((3,), "int8")]),
     Declining("three axes grow", lambda x: jax.image.resize(x, (1, 8, 8, 4), "nearest"), [(1, 4, 4, 2)]),
     Declining("a variance that is not positive", _whitened, [("B", 3)]),
     Declining("not images of floats with one to three spatial axes", _pooled(), [((1, 5, 5, 2), "int32")]),

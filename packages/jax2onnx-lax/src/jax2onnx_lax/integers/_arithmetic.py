@@ -24,8 +24,10 @@ def _sum(definition: Definition, x: Integers, y: Integers, sign: int = 1) -> Int
     if forms is not None:
         return dataclasses.replace(affine_result(definition, added(*forms, sign)), relations=_shifted(x, y, sign))
     low, high = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
-    distinct = (x.is_distinct and y.number is not None) or (y.is_distinct and x.number is not None)
-    distinct = distinct and _is_of_one_shape(definition, scalars=True)
+    whole = [aval.shape == definition.aval.shape for aval in definition.avals_in]  # a scalar may be repeated
+    distinct = (x.is_distinct and y.number is not None and whole[0]) or (
+        y.is_distinct and x.number is not None and whole[-1]
+    )
     return Integers(x.low + low, x.high + high, is_distinct=distinct, relations=_shifted(x, y, sign))
 
 
@@ -150,11 +152,9 @@ def _largest(definition: Definition, x: Integers, y: Integers) -> Integers:
     return Integers(max_dim(x.low, y.low), max_dim(x.high, y.high))
 
 
-def _is_of_one_shape(definition: Definition, *, scalars: bool = False) -> bool:
-    """Whether no operand is repeated, so that one may stand for the result; `scalars` may be."""
-    wanted = tuple(definition.aval.shape)
-    shapes = (tuple(aval.shape) for aval in definition.avals_in)
-    return all(shape == wanted or (scalars and not shape) for shape in shapes)
+def _is_of_one_shape(definition: Definition) -> bool:
+    """Whether no operand is repeated, so that one may stand for the result."""
+    return all(tuple(aval.shape) == tuple(definition.aval.shape) for aval in definition.avals_in)
 
 
 def _clamped(definition: Definition, low: Integers, x: Integers, high: Integers) -> Integers:

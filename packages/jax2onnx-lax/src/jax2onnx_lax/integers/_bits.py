@@ -59,6 +59,14 @@ def _shifted_right(definition: Definition, x: Integers, y: Integers) -> Integers
     return Integers(0, x.high)
 
 
+def _shifted_right_by_sign(definition: Definition, x: Integers, y: Integers) -> Integers | None:
+    """It fills with the highest bit, of unsigned integers too."""
+    _, greatest = limits(definition.aval.dtype)
+    if not is_signed(definition.aval.dtype) and not definitely_le(x.high, greatest // 2):
+        return None
+    return _shifted_right(definition, x, y)
+
+
 def _shifted_left(definition: Definition, x: Integers, y: Integers) -> Integers | None:
     if isinstance(y.number, int) and 0 <= y.number < limits(definition.aval.dtype)[1].bit_length():
         return product(definition, x, number(1 << y.number))
@@ -78,7 +86,7 @@ TRANSFERS: Mapping[str, Transfer] = {
     "or": _or,
     "population_count": _bit_count,
     "shift_left": _shifted_left,
-    "shift_right_arithmetic": _shifted_right,
+    "shift_right_arithmetic": _shifted_right_by_sign,
     "shift_right_logical": _shifted_right,
     "xor": _xor,
 }

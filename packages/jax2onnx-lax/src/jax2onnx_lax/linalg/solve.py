@@ -49,7 +49,7 @@ def tridiagonal_solve(
     """
     if 0 in b.shape:
         return b
-    du = du.at[..., -1].set(0)
+    dl, du = dl.at[..., 0].set(0), du.at[..., -1].set(0)
     tiny = _smallest_pivot(dl, d, du) if perturb_singular else None
     diagonals, rhs = [jnp.moveaxis(x, -1, 0) for x in (dl, d, du)], jnp.moveaxis(b, -2, 0)
     first = ((diagonals[1][0], diagonals[2][0], jnp.zeros_like(d[..., 0])), rhs[0])

@@ -23,8 +23,8 @@ def _tridiagonal(dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array) -> ja
 
 
 def _perturbed(d: jax.Array, b: jax.Array) -> jax.Array:
-    zero = jnp.zeros_like(d)
-    return jnp.abs(lax.linalg.tridiagonal_solve(zero, d, zero, b, perturb_singular=True)) > 1e5
+    lower, upper = (jnp.zeros_like(d).at[outside].set(1e30) for outside in (0, -1))  # outside of the matrix
+    return jnp.abs(lax.linalg.tridiagonal_solve(lower, d, upper, b, perturb_singular=True)) > 1e5
 
 
 def _conjugate_gradients(a: jax.Array, b: jax.Array) -> jax.Array:

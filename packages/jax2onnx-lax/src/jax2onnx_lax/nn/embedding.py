@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Context, Rules, Value
+from jax2onnx_core.jaxprs import definitely_le
 from jax2onnx_graph.assumptions import Assumption
 
 from jax2onnx_lax.dtypes import is_float
+from jax2onnx_lax.integers._values import integers
 from jax2onnx_lax.nn._operands import static_sizes
 
 __all__ = ["rules"]
@@ -21,7 +24,8 @@ rules = Rules()
 def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill", "clip"]) -> Value:
     """The rows of a table at indices; a negative index counts from the end, as in `jax.numpy.take`.
 
-    Declined: a symbolic number of rows; the mode "fill" of a table of integers whose indices may be out of range.
+    Declined: a symbolic number of rows; the mode "fill" of a table of integers whose indices may be out of range; indices that may be
+    negative, of a dtype that does not count the rows.
 
     Under vmap: `keep_under_vmap=(1,)`.
 
@@ -35,6 +39,8 @@ def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill
       [..., D], of the dtype of `table`.
     """
     (size,) = static_sizes(ctx, ctx.known_dims(table)[:1])
+    if size - 1 > jnp.iinfo(ctx.dtype(indices)).max and not definitely_le(0, integers(ctx, indices).low):
+        ctx.pass_on("counted from the end, a negative index leaves its dtype")
     if _in_range(ctx, indices, size):
         return ctx.op.Gather(table, indices, axis=0)
     if ctx.dtype(indices) not in (np.int32, np.int64):
@@ -50,7 +56,7 @@ def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill
 
 
 def _in_range(ctx: Context, indices: Value, size: int) -> bool:
-    limits = np.iinfo(ctx.dtype(indices))
+    limits = jnp.iinfo(ctx.dtype(indices))
     if limits.min >= -size and limits.max < size:
         return True
     known = ctx.known(indices)

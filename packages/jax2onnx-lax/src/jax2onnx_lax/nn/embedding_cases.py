@@ -69,6 +69,16 @@ cases = [
         covers=_covers,
         expect=expect_graph("Gather", absent=["Where", "Clip"]),
     ),
+    *(
+        Case(
+            f"nn_embedding_of_signed_bytes_{rows}",
+            _embedding("fill", rows),
+            [np.array([0, 5, 127, -1, -100, -128], np.int8)],
+            covers=_covers if rows == 128 else (),
+            expect="Cast -> Gather" if rows == 128 else expect_graph("Gather", counts={"Gather": 1}),
+        )
+        for rows in (128, 129)
+    ),
     Case(
         "nn_unembedding",
         _unembedding,
