@@ -480,3 +480,32 @@ def test_equal_bodies_are_analysed_once_and_each_scan_reads_its_own_operands(mon
     program = to_onnx(model, [(64, 3)])
     assert len(analysed) == 1
     np.testing.assert_allclose(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def _root(x):
+    """Newton's method, which does not end below zero."""
+    return lax.while_loop(lambda y: abs(y * y - x) > 1e-3, lambda y: (y + x / y) / 2, 1.0)
+
+
+_OF_THE_ROW_BEFORE = {
+    "a loop in a branch": lambda x: lax.cond(x[0] > 0, lambda: _root(x[0]), lambda: 0.0),
+    "a loop": lambda x: _root(1 + abs(x[0])),
+    "a branch": lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x[0]),
+    "bits": lambda x: (lax.rng_bit_generator(lax.bitcast_convert_type(x, np.uint32), (), np.uint32)[1] >> 9) / 1e6,
+}
+
+
+@pytest.mark.parametrize("name", _OF_THE_ROW_BEFORE)
+def test_what_is_not_computed_for_all_steps_at_once_stays_in_the_loop(name):
+    def function(x):
+        def step(carry, row):
+            state, before = carry
+            state = state * 0.5 + _OF_THE_ROW_BEFORE[name](before)
+            return (state, row), state
+
+        return lax.scan(step, (0.0, jnp.ones(4)), x)[1]
+
+    program = to_onnx(function, [(40, 4)])
+    assert _operators(program) == ["Scan"]
+    (x,) = _arguments([(4,)], 40)
+    _agree(program, function, [x])

@@ -14,7 +14,7 @@ from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
 from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_graph.arrays import Dtype
 
-from jax2onnx_lax._called import called_jaxpr, plain_call
+from jax2onnx_lax._called import called_jaxpr, is_batchable, plain_call
 from jax2onnx_lax.recurrence._algebra import applied
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Term, Value, new_labels
@@ -131,6 +131,8 @@ def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
         found = [x.array() for x in operands]
         if not any(x.timed for x in found):
             return [BatchedArray(y, False) for y in bind_equation(eqn, [x.array for x in found])]
+        if not is_batchable(eqn):  # vmap computes all branches, of which one may never end where it is not taken
+            raise UnsuitableError(f"its steps contain {eqn.primitive.name}, which is not computed for all of them at once")
         stacked = jax.vmap(lambda *xs: bind_equation(eqn, xs), [0 if x.timed else None for x in found])
         return [BatchedArray(y, True) for y in stacked(*(x.array for x in found))]
 
