@@ -509,3 +509,28 @@ def test_what_is_not_computed_for_all_steps_at_once_stays_in_the_loop(name):
     assert _operators(program) == ["Scan"]
     (x,) = _arguments([(4,)], 40)
     _agree(program, function, [x])
+
+
+@jax.custom_jvp
+def _both_signs(x):
+    return jnp.exp(-abs(x)), -jnp.exp(-abs(x))
+
+
+_both_signs.defjvps(lambda t, y, x: y, lambda t, y, x: y)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_each_result_of_a_call_has_its_own_sign(place):
+    def function(k, v, q, z):
+        def step(carry, row):
+            state, before = carry
+            both = _both_signs(before.astype(np.float32))
+            state = state * both[place] + row[0][:, None] * (both[1 - place] * row[1])
+            return (state, row[3].astype(np.int32)), row[2] @ state
+
+        return lax.scan(step, (jnp.zeros((128, 128)), np.int32(0)), (k, v, q, z))[1]
+
+    shapes = [(128,), (128,), (128,), ()]
+    program = to_onnx(function, [(40, *shape) for shape in shapes])
+    assert "LinearAttention" in _operators(program)
+    _agree(program, function, _arguments(shapes, 40))

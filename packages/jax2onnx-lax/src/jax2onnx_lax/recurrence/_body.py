@@ -139,7 +139,7 @@ def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
     exponent = operands[0] if eqn.primitive.name == "exp" else None
     return [
         Value(v.aval.shape, v.aval.dtype, lambda i=i: arrays()[i], needs=needs, timed=timed, logarithm=exponent,  # type: ignore[misc]
-              nonnegative=_is_nonnegative(eqn, operands), operands=operands, real=_real(eqn, operands))
+              nonnegative=_is_nonnegative(eqn, operands, i), operands=operands, real=_real(eqn, operands))
         for i, v in enumerate(eqn.outvars)
     ]  # fmt: skip
 
@@ -151,8 +151,8 @@ def _real(eqn: Equation, operands: Sequence[Value]) -> Value | None:
     return operands[0] if np.issubdtype(operands[0].dtype, np.floating) else None
 
 
-def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:
-    """Whether the first result of an equation has no elements below zero; NaN may be among them."""
+def _is_nonnegative(eqn: Equation, operands: Sequence[Value], place: int) -> bool:
+    """Whether the result of an equation at a place has no elements below zero; NaN may be among them."""
     name = eqn.primitive.name
     if name in ("pow", "sqrt", "integer_pow"):
         return operands[0].nonnegative
@@ -164,6 +164,7 @@ def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:
     if inner is not None:
         body = open_jaxpr(inner)[0]
         made = {v: e for e in body.eqns for v in e.outvars if not is_drop_var(v)}
-        last = None if is_literal(body.outvars[0]) else made.get(body.outvars[0])
+        result = body.outvars[place]
+        last = None if is_literal(result) else made.get(result)
         return last is not None and last.primitive.name in _NONNEGATIVE
     return name in _NONNEGATIVE
