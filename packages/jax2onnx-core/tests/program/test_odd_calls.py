@@ -224,6 +224,7 @@ SAVES = {
     "a text as threshold": lambda p: p.save("m.onnx", threshold="a"), "half a threshold": lambda p: p.save("m.onnx", threshold=1.5),
     "a number of weights": lambda p: p.save("m.onnx", weights=3), "new names of no weights": lambda p: p.save("m.onnx", rename={"a": "b"}),
     "no variant": lambda p: p.save_variants("dir"), "a variant of nothing": lambda p: p.save_variants("dir", a={"Z": 1}),
+    "a variant by number": lambda p: p.save_variants("dir", a=3),
     "a variant elsewhere": lambda p: p.save_variants("dir", **{"a/b": {"B": 1}}), "a variant above": lambda p: p.save_variants("dir", **{"../x": {"B": 1}}),
     "variants in a file": lambda p: p.save_variants("file", a={"B": 1}), "variants nowhere": lambda p: p.save_variants(None, a={"B": 1}),
     "a page in a directory": lambda p: p.save_report("dir"), "a page nowhere": lambda p: p.save_report(None),

@@ -421,7 +421,9 @@ class Program:
             raise OptionError(
                 "save_variants writes at least one variant: save_variants('out', single={'B': 1}, many={'B': 64})."
             )
-        made = {name: self.specialize(**sizes).portable() for name, sizes in variants.items()}
+        for name, sizes in variants.items():
+            check_mapping(name, sizes, "symbols to sizes, {'B': 1}")
+        made = {name: self.specialize(**(sizes or {})).portable() for name, sizes in variants.items()}
         models = {name: program.model for name, program in made.items()}
         save_sharing_weights(directory, models, lambda model: model, beside=files_of(made, ()))
         return [Path(directory) / f"{name}.onnx" for name in variants]

@@ -128,6 +128,8 @@ def test_the_second_matrix_chooses_its_pair() -> None:
 def test_a_pattern_that_fits_nothing_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"'lora_\*' of adapters fits no matrix of the model; it has a, …"):
         chosen_pairs(make_model(FOUND["a sum"]), ["lora_*"])
+    with pytest.raises(OptionError, match=r"'lora_\*' of adapters fits no matrix of the model, which has none\."):
+        chosen_pairs(make_model("y = Relu(x)"), ["lora_*"])
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,7 @@ def test_a_pattern_that_fits_nothing_is_an_error() -> None:
         ("p = MatMul(x, a) r = MatMul(x, v) s = MatMul(p, b) m = Transpose(b) y = Add(r, s)", "something else reads b"),
         ("n = Neg(a) p = MatMul(x, n) y = MatMul(p, b)", "it is read by Neg"),
         ("p = Gemm(x, a, half) y = MatMul(p, b)", "it is read by Gemm"),
+        (NOT_FOUND["a number for each of the rank"], "a result of it is read by Mul"),
         ("p = MatMul(x, a) q = Add(p, half) y = MatMul(q, b)", "a result of it is read by Add"),
     ],
 )
