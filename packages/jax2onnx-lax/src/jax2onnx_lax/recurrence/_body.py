@@ -132,7 +132,9 @@ def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
         if not any(x.timed for x in found):
             return [BatchedArray(y, False) for y in bind_equation(eqn, [x.array for x in found])]
         if not is_batchable(eqn):  # vmap computes all branches, of which one may never end where it is not taken
-            raise UnsuitableError(f"its steps contain {eqn.primitive.name}, which is not computed for all of them at once")
+            raise UnsuitableError(
+                f"its steps contain {eqn.primitive.name}, which is not computed for all of them at once"
+            )
         stacked = jax.vmap(lambda *xs: bind_equation(eqn, xs), [0 if x.timed else None for x in found])
         return [BatchedArray(y, True) for y in stacked(*(x.array for x in found))]
 
