@@ -41,6 +41,12 @@ cases = [
         [jnp.array([-12, -10, -1, 9, 10, 99])],
         expect=_GATHER,
     ),
+    Case(
+        "embedding_of_wide_indices",
+        construct(_embedding, maps=1, **_TYPE),
+        [np.array([0, 2**31, 5, 2**32 - 1], np.uint32)],
+        expect=expect_graph("Cast -> Clip -> Unsqueeze -> Gather -> Squeeze"),
+    ),
     Case("embedding_of_one_index", construct(_embedding, maps=0, **_TYPE), [((), np.int32)], expect=_GATHER),
     Case(
         "rotary_embedding",

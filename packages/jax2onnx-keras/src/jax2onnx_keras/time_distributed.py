@@ -1,4 +1,4 @@
-"""`TimeDistributed` as a batch of steps, which Keras computes one after another."""
+"""`TimeDistributed` as its layer mapped over the steps, which Keras computes one after another."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def time_distributed(
     """Kept because Keras calls the layer for each step, which fails where their number is symbolic."""
     if training or mask is not None:
         return None
-    # To the layer, the time steps of one sequence are a batch.
-    return Replacement(jax.vmap(self.layer.call)(inputs))
+    # Over the steps, not over the sequences: a layer may mix those of a batch.
+    return Replacement(jax.vmap(self.layer.call, in_axes=1, out_axes=1)(inputs))

@@ -16,6 +16,10 @@ def _dense(dtype: str) -> Any:
     return layers.TimeDistributed(layers.Dense(3, dtype=dtype), dtype=dtype)
 
 
+def _softmax(dtype: str) -> Any:
+    return layers.TimeDistributed(layers.Softmax(axis=0, dtype=dtype), dtype=dtype)
+
+
 def _conv(dtype: str) -> Any:
     return layers.TimeDistributed(layers.Conv2D(3, 2, dtype=dtype), dtype=dtype)
 
@@ -28,5 +32,6 @@ cases = [
         covers=("keras.time_distributed",),
         expect=expect_graph("MatMul -> Add", match="exact"),
     ),
+    Case("time_distributed_over_the_batch", built(_softmax, (None, None, 8)), [(4, "T", 8)], expect="Softmax"),
     Case("time_distributed_conv", built(_conv, (None, 3, 5, 4, 2)), [("B", 3, 5, 4, 2)], expect=expect_graph("Conv")),
 ]

@@ -100,6 +100,13 @@ BODIES: dict[str, tuple[Body, np.ndarray, np.ndarray, Parts | None]] = {
     "an input handed on": (lambda c, x: (c * 0.5, x), C, X, ([], ["mul"], [])),
     "an input handed on changed": (lambda c, x: (c + x, x * 2), C, X, (["mul"], ["add"], [])),
     "a loop": (lambda c, x: (c + lax.fori_loop(0, 2, lambda _, y: y * 2, x), None), C, X, None),
+    "a product of a loop": (lambda c, x: (c + lax.fori_loop(0, 2, lambda _, y: y * 2, x) @ W, None), C, X, None),
+    "a product of a loop of constants": (
+        lambda c, x: (c + x @ lax.fori_loop(0, 2, lambda _, y: jnp.sin(y), jnp.asarray(W)), None), C, X, (["dot_general"], ["add"], []),
+    ),
+    "a product of a branch": (
+        lambda c, x: (c + lax.cond(x[0] > 2, jnp.sin, jnp.cos, x) @ W, None), C, X, ([], ["dot_general", "add"], []),
+    ),
     "complex numbers made": (lambda c, x: (c + lax.complex(x, x), None), np.ones(4, np.complex64), X, None),
     "the real part behind it": (lambda c, x: (c * x, c.real), np.ones(4, np.complex64), X, None),
 }  # fmt: skip

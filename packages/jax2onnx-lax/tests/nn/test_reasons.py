@@ -37,6 +37,7 @@ CASES = [
     Declining(_FEW, jax.nn.softplus, [((1024,), "float64")], {"x64": True}),
     Declining(_FEW, jax.nn.softplus, [("N", 127)]),
     Declining("Conv has no padding 'CIRCULAR'", _transposed("CIRCULAR"), [(2, 9, 4)]),
+    Declining("layers wrap wide indices to int32 in one way or another", composite("nn.embedding", lambda t, i: t[i], mode="clip"), [(11, 6), ((3,), "uint32")]),
     Declining("only a table of floats has rows of NaN", composite("nn.embedding", lambda t, i: t[i], mode="fill"), [((11, 6), "int32"), ((3,), "int32")]),
     Declining("counted from the end, a negative index leaves its dtype", composite("nn.embedding", lambda t, i: jnp.take(t, i, 0), mode="fill"), [(129, 6), ((3,), "int8")]),
     Declining("three axes grow", lambda x: jax.image.resize(x, (1, 8, 8, 4), "nearest"), [(1, 4, 4, 2)]),

@@ -480,3 +480,57 @@ def test_equal_bodies_are_analysed_once_and_each_scan_reads_its_own_operands(mon
     program = to_onnx(model, [(64, 3)])
     assert len(analysed) == 1
     np.testing.assert_allclose(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def _root(x):
+    """Newton's method, which does not end below zero."""
+    return lax.while_loop(lambda y: abs(y * y - x) > 1e-3, lambda y: (y + x / y) / 2, 1.0)
+
+
+_OF_THE_ROW_BEFORE = {
+    "a loop in a branch": lambda x: lax.cond(x[0] > 0, lambda: _root(x[0]), lambda: 0.0),
+    "a loop": lambda x: _root(1 + abs(x[0])),
+    "a branch": lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x[0]),
+    "bits": lambda x: (lax.rng_bit_generator(lax.bitcast_convert_type(x, np.uint32), (), np.uint32)[1] >> 9) / 1e6,
+}
+
+
+@pytest.mark.parametrize("name", _OF_THE_ROW_BEFORE)
+def test_what_is_not_computed_for_all_steps_at_once_stays_in_the_loop(name):
+    def function(x):
+        def step(carry, row):
+            state, before = carry
+            state = state * 0.5 + _OF_THE_ROW_BEFORE[name](before)
+            return (state, row), state
+
+        return lax.scan(step, (0.0, jnp.ones(4)), x)[1]
+
+    program = to_onnx(function, [(40, 4)])
+    assert _operators(program) == ["Scan"]
+    (x,) = _arguments([(4,)], 40)
+    _agree(program, function, [x])
+
+
+@jax.custom_jvp
+def _both_signs(x):
+    return jnp.exp(-abs(x)), -jnp.exp(-abs(x))
+
+
+_both_signs.defjvps(lambda t, y, x: y, lambda t, y, x: y)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_each_result_of_a_call_has_its_own_sign(place):
+    def function(k, v, q, z):
+        def step(carry, row):
+            state, before = carry
+            both = _both_signs(before.astype(np.float32))
+            state = state * both[place] + row[0][:, None] * (both[1 - place] * row[1])
+            return (state, row[3].astype(np.int32)), row[2] @ state
+
+        return lax.scan(step, (jnp.zeros((128, 128)), np.int32(0)), (k, v, q, z))[1]
+
+    shapes = [(128,), (128,), (128,), ()]
+    program = to_onnx(function, [(40, *shape) for shape in shapes])
+    assert "LinearAttention" in _operators(program)
+    _agree(program, function, _arguments(shapes, 40))

@@ -187,9 +187,15 @@ def _split(jaxpr: Jaxpr, num_consts: int, num_carry: int) -> _Split:
     slices = inner.invars[num_consts + num_carry :]
     new_carry, results = inner.outvars[:num_carry], inner.outvars[num_carry:]
     closed_over = dict(zip(inner.constvars, values, strict=True))
-    # What an effect gives may differ from iteration to iteration, as the carry does; some draws are others for all steps at once.
-    effects = [v for eqn in inner.eqns if eqn.effects or draws_otherwise_if_batched(eqn) for v in eqn.outvars]
-    on_carry, on_slices = dependents(inner.eqns, [*carry, *effects]), dependents(inner.eqns, slices)
+    on_slices = dependents(inner.eqns, slices)
+    # What an effect gives may differ from iteration to iteration, as the carry does; some draws are others for all steps at once, and
+    # a loop may never end in a branch that is not taken.
+    stays = [
+        v for eqn in inner.eqns
+        if eqn.effects or draws_otherwise_if_batched(eqn) or (_any_in(eqn.invars, on_slices) and not is_batchable(eqn))
+        for v in eqn.outvars
+    ]  # fmt: skip
+    on_carry = dependents(inner.eqns, [*carry, *stays])
     terms = _terms(inner.eqns, carry, new_carry)
     out = _before(inner.eqns, on_carry, on_slices, slices, terms)
     before, remaining = _parted(inner.eqns, out)

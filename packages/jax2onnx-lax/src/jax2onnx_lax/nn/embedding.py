@@ -25,7 +25,8 @@ def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill
     """The rows of a table at indices; a negative index counts from the end, as in `jax.numpy.take`.
 
     Declined: a symbolic number of rows; the mode "fill" of a table of integers whose indices may be out of range; indices that may be
-    negative, of a dtype that does not count the rows.
+    negative, of a dtype that does not count the rows; indices wider than int32, which layers wrap to that before or after they count
+    from the end.
 
     Under vmap: `keep_under_vmap=(1,)`.
 
@@ -43,8 +44,9 @@ def embedding(ctx: Context, table: Value, indices: Value, *, mode: Literal["fill
         ctx.pass_on("counted from the end, a negative index leaves its dtype")
     if _in_range(ctx, indices, size):
         return ctx.op.Gather(table, indices, axis=0)
-    if ctx.dtype(indices) not in (np.int32, np.int64):
-        indices = ctx.cast(indices, np.int64)
+    if not np.can_cast(ctx.dtype(indices), np.int32):
+        ctx.pass_on("layers wrap wide indices to int32 in one way or another")
+    indices = ctx.cast(indices, np.int32)
     if mode == "fill" and not is_float(ctx.dtype(table)):
         ctx.pass_on("only a table of floats has rows of NaN")
     clipped = ctx.op.Clip(indices, ctx.constant(-size, like=indices), ctx.constant(size - 1, like=indices))

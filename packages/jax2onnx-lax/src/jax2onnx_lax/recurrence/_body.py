@@ -14,7 +14,7 @@ from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, PyTree, Var
 from jax2onnx_core.jaxprs import bind_equation, is_drop_var, is_literal, open_jaxpr
 from jax2onnx_graph.arrays import Dtype
 
-from jax2onnx_lax._called import called_jaxpr, plain_call
+from jax2onnx_lax._called import called_jaxpr, is_batchable, plain_call
 from jax2onnx_lax.recurrence._algebra import applied
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, State, Term, Value, new_labels
@@ -131,13 +131,17 @@ def _opaque(eqn: Equation, operands: Sequence[Value]) -> list[Value]:
         found = [x.array() for x in operands]
         if not any(x.timed for x in found):
             return [BatchedArray(y, False) for y in bind_equation(eqn, [x.array for x in found])]
+        if not is_batchable(eqn):  # vmap computes all branches, of which one may never end where it is not taken
+            raise UnsuitableError(
+                f"its steps contain {eqn.primitive.name}, which is not computed for all of them at once"
+            )
         stacked = jax.vmap(lambda *xs: bind_equation(eqn, xs), [0 if x.timed else None for x in found])
         return [BatchedArray(y, True) for y in stacked(*(x.array for x in found))]
 
     exponent = operands[0] if eqn.primitive.name == "exp" else None
     return [
         Value(v.aval.shape, v.aval.dtype, lambda i=i: arrays()[i], needs=needs, timed=timed, logarithm=exponent,  # type: ignore[misc]
-              nonnegative=_is_nonnegative(eqn, operands), operands=operands, real=_real(eqn, operands))
+              nonnegative=_is_nonnegative(eqn, operands, i), operands=operands, real=_real(eqn, operands))
         for i, v in enumerate(eqn.outvars)
     ]  # fmt: skip
 
@@ -149,8 +153,8 @@ def _real(eqn: Equation, operands: Sequence[Value]) -> Value | None:
     return operands[0] if np.issubdtype(operands[0].dtype, np.floating) else None
 
 
-def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:
-    """Whether the first result of an equation has no elements below zero; NaN may be among them."""
+def _is_nonnegative(eqn: Equation, operands: Sequence[Value], place: int) -> bool:
+    """Whether the result of an equation at a place has no elements below zero; NaN may be among them."""
     name = eqn.primitive.name
     if name in ("pow", "sqrt", "integer_pow"):
         return operands[0].nonnegative
@@ -162,6 +166,7 @@ def _is_nonnegative(eqn: Equation, operands: Sequence[Value]) -> bool:
     if inner is not None:
         body = open_jaxpr(inner)[0]
         made = {v: e for e in body.eqns for v in e.outvars if not is_drop_var(v)}
-        last = None if is_literal(body.outvars[0]) else made.get(body.outvars[0])
+        result = body.outvars[place]
+        last = None if is_literal(result) else made.get(result)
         return last is not None and last.primitive.name in _NONNEGATIVE
     return name in _NONNEGATIVE

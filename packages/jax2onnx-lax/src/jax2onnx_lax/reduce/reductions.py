@@ -180,8 +180,10 @@ def reduce(ctx: Context, *operands: Value, jaxpr: Jaxpr, dimensions: Sequence[in
 
 @rules.decompose("reduce")
 def reduce_by_computation(*operands: Array, jaxpr: Jaxpr, dimensions: Sequence[int], **_: object) -> Sequence[Array]:
-    """`lax.reduce` with any associative computation on any number of operands."""
+    """`lax.reduce` with any associative computation on any number of operands; over no axes XLA leaves these as they are."""
     values, initial = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+    if not dimensions:
+        return values
     monoid = recognise(jaxpr)
     if monoid is not None:
         reduced = monoid.reduce(values[0], tuple(dimensions))
