@@ -33,6 +33,9 @@ __all__ = ["Undecided", "size_comparisons", "undecided_equalities"]
 # Functions, of JAX or in place of these, whose result is wrong where a size is the one that they ask for and take for another.
 _ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d", "_single_axes", "_spectral_helper")
 
+# Functions of JAX that ask which of two sizes is the larger one, and compute the same by either answer.
+_ANSWERS_ALIKE = ("_pinv_jvp",)
+
 # JAX's rules that want an axis to have as many elements as are taken from it.
 _TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")
 
@@ -42,6 +45,7 @@ class _Comparisons:
 
     1. A polynomial without negative coefficients of sizes that are at least 0 is at least 0.
     2. Single elements may be taken from an axis that may be empty: where it is, JAX itself takes none.
+    3. Of two formulas for the same result, one is for all sizes.
     """
 
     def __init__(self) -> None:
@@ -75,6 +79,8 @@ class _Comparisons:
             return bool(self._original(left, right, text))
         except inconclusive_dimension_error:
             difference, asked = left - right, _asker(sys._getframe(1)).f_code.co_name
+            if asked in _ANSWERS_ALIKE:
+                return True
             if not (self._has_sizes() or any(name.endswith(LESS_ONE) for name in symbols_of(difference))):
                 raise
             if _is_never_negative(difference) or (

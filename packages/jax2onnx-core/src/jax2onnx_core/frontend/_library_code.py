@@ -13,9 +13,10 @@ from collections.abc import Iterator
 
 __all__ = ["BENEATH", "functions_of", "home_of", "is_behaviour", "requirements", "root_of", "root_of_module"]
 
-#: JAX and what it requires, and Python's own modules.
+#: JAX and what it requires, what stands in its modules while a function is traced, and Python's own modules.
 BENEATH = {
     "jax",
+    "jax2onnx_core",
     "jaxlib",
     "numpy",
     "scipy",

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import jax
 from jax2onnx_graph.build.names import Names
 
-from jax2onnx_core import _compat, _compat_comparisons
+from jax2onnx_core import _compat, _compat_comparisons, _compat_options
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._advice import advise
@@ -112,7 +112,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         activation_window(registry.composites, registry, inputs.symbols),
         _compat_comparisons.undecided_equalities(are_equal),
     )
-    with window as declined, _compat.without_experiments(), equalities as unknown:
+    with window as declined, _compat_options.without_experiments(), equalities as unknown:
         try:
             jaxpr, (_, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except Exception as error:  # of whatever type where annotations are checked

@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 import jax
 from jax2onnx_graph.optional_forms import are_failures_raised
 
+from jax2onnx_core._compat_builtins import builtins_of_sizes
 from jax2onnx_core._compat_dims import inconclusive_dimension_error
 from jax2onnx_core.frontend._composite import TracedOriginal, bind_composite
 from jax2onnx_core.frontend.claims import Claim, JaxFunctions, claim_of
@@ -105,6 +106,7 @@ def activation_window(
     with ExitStack() as stack:
         stack.enter_context(_trace_context(_contexts.get(token, token) if symbols else token))
         stack.enter_context(_patched(by_function))
+        stack.enter_context(builtins_of_sizes())
         if symbols is not None:
             stack.enter_context(tracing_sizes(symbols, functools.partial(_renew, token, stack)))
         window = _thread.window.of_calls(by_function)

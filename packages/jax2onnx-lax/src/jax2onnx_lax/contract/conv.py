@@ -23,6 +23,7 @@ from jax2onnx_graph.build.final_names import common_name
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.forms import Form
 
+from jax2onnx_lax._compat import max_dim, min_dim
 from jax2onnx_lax.contract._im2col import batch_groups_as_channels, conv_by_patches, conv_by_windows
 from jax2onnx_lax.dtypes import Dtype, is_float
 from jax2onnx_lax.padding import (
@@ -176,7 +177,9 @@ def _slid(
     kind = jnp.result_type(x, kernel)
     kind = kind if dtype is not None or jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(kind, 1.0)
     x, kernel = x.astype(kind), (jnp.conj(kernel) if correlates else kernel).astype(kind)
-    exchanged = mode != "full" and bool(x.shape[0] < kernel.shape[0])
+    exchanged = mode != "full" and is_positive(kernel.shape[0] - x.shape[0])
+    if mode in ("same", "valid") and not exchanged and not is_positive(x.shape[0] - kernel.shape[0] + 1):
+        return Replacement(_part_of_all(x, kernel, mode, precision, dtype, correlates=correlates))
     if exchanged:
         x, kernel = kernel, x
     size = kernel.shape[0]
@@ -191,6 +194,20 @@ def _slid(
         x[None, None], kernel[None, None], (1,), [(low, high)], precision=precision, preferred_element_type=dtype
     )[0, 0]
     return Replacement(jnp.flip(made) if correlates and exchanged else made)
+
+
+def _part_of_all(
+    x: Array, kernel: Array, mode: str, precision: lax.PrecisionLike, dtype: DtypeLike | None, *, correlates: bool
+) -> Array:
+    """The part that a mode has of the products at all places, where either array may be the longer one."""
+    function = jnp.correlate if correlates else jnp.convolve
+    kernel = jnp.conj(kernel) if correlates else kernel  # as it was given
+    made = function(x, kernel, "full", precision=precision, preferred_element_type=dtype)
+    shorter, longer = (of(x.shape[0], kernel.shape[0]) for of in (min_dim, max_dim))
+    if mode == "valid":
+        return jnp.take(made, shorter - 1 + jnp.arange(longer - shorter + 1), mode="clip")
+    is_reversed = correlates & (jnp.asarray(x.shape[0]) < jnp.asarray(kernel.shape[0]))
+    return jnp.take(made, (shorter - 1 + is_reversed) // 2 + jnp.arange(longer), mode="clip")
 
 
 def _pairs(

@@ -224,23 +224,29 @@ def _has_size(*sizes: object) -> bool:
     return any(is_number_from_data(size) or is_symbolic_dim(size) for size in sizes)
 
 
-#: Windows as functions of the part of the way through them, from 0 to 1.
-_WINDOWS: dict[str, Callable[[jax.Array], jax.Array]] = {
+def _kaiser(part: jax.Array, beta: jax.Array) -> jax.Array:
+    """JAX's formula."""
+    return jnp.i0(beta * jnp.sqrt(1 - (2 * part - 1) ** 2)) / jnp.i0(beta)
+
+
+#: Windows as functions of the part of the way through them, from 0 to 1, and of what else they are given.
+_WINDOWS: dict[str, Callable[..., jax.Array]] = {
     "bartlett": lambda part: 1 - jnp.abs(2 * part - 1),
     "blackman": lambda part: 0.42 - 0.5 * jnp.cos(2 * jnp.pi * part) + 0.08 * jnp.cos(4 * jnp.pi * part),
     "hamming": lambda part: 0.54 - 0.46 * jnp.cos(2 * jnp.pi * part),
     "hanning": lambda part: 0.5 - 0.5 * jnp.cos(2 * jnp.pi * part),
+    "kaiser": _kaiser,
 }
 
 
-def _declare_window(function: str, formula: Callable[[jax.Array], jax.Array]) -> None:
-    def call(M: jax.Array | Dim) -> Replacement | None:  # noqa: N803
+def _declare_window(function: str, formula: Callable[..., jax.Array]) -> None:
+    def call(M: jax.Array | Dim, *args: jax.Array, **kwargs: jax.Array) -> Replacement | None:  # noqa: N803
         if not _has_size(M):
             return None
         size = size_of(M, function) if is_number_from_data(M) else M
         steps = jnp.asarray(size - 1)
         real = jnp.asarray(0.0).dtype
-        window = formula(jnp.arange(size).astype(real) / jnp.maximum(steps, 1).astype(real))
+        window = formula(jnp.arange(size).astype(real) / jnp.maximum(steps, 1).astype(real), *args, **kwargs)
         return Replacement(jnp.where(steps > 0, window, 1))
 
     call.__name__ = call.__qualname__ = function
@@ -264,8 +270,10 @@ def concrete_dimension(val: object, context: str = "") -> Replacement | None:
 
 @composites.call("jax._src.core:concrete_or_error", name="jax.lax.shape", is_required=True, recovers=True)
 def concrete_number(force: object, val: object, context: str = "") -> Replacement | None:
-    """A dimension that is no fixed number, where a function of JAX takes a whole number for a size."""
-    return Replacement(val) if is_symbolic_dim(val) else None
+    """A dimension that is no fixed number, where a function of JAX takes a whole number for a size; a limit that depends on one."""
+    return (
+        Replacement(val) if is_symbolic_dim(val) or (force is float and is_from_data(val) and not val.shape) else None
+    )
 
 
 @composites.call("jax.lax:reshape", name="jax.lax.reshape", is_required=True)

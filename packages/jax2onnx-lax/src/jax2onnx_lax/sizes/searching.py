@@ -1,4 +1,4 @@
-"""Functions of `jax.numpy` that count on fixed sizes: `searchsorted`, `interp`, `packbits`, `ravel_multi_index`."""
+"""Functions of `jax.numpy` that count on fixed sizes: `searchsorted`, `packbits`, `ravel_multi_index`."""
 
 from __future__ import annotations
 
@@ -70,37 +70,6 @@ def _ranks(x: jax.Array) -> jax.Array:
         .at[jnp.argsort(x)]
         .set(jnp.arange(x.shape[0], dtype=jnp.int32), unique_indices=True)
     )
-
-
-@composites.call("jax.numpy:interp", name="jax.numpy.interp", is_required=True)
-def interp(
-    x: jax.Array, xp: jax.Array, fp: jax.Array, left: jax.Array | str | None = None, right: jax.Array | str | None = None,
-    period: jax.Array | None = None,
-) -> Replacement | None:  # fmt: skip
-    """JAX's own formula, in which `len` of the points is an array."""
-    if not _has_symbol(xp, 0) or xp.shape != jnp.shape(fp):
-        return None
-    real = jnp.asarray(0.0).dtype
-    x, xp, fp = (
-        one if jnp.issubdtype(one.dtype, jnp.inexact) else one.astype(real) for one in map(jnp.asarray, (x, xp, fp))
-    )
-    kind = jnp.result_type(x, xp)
-    x, xp = x.astype(kind), xp.astype(kind)
-    if period is not None:
-        period = jnp.abs(period)
-        x, xp = x % period, xp % period
-        xp, fp = jax.lax.sort_key_val(xp, fp)
-        xp, fp = jnp.concatenate([xp[-1:] - period, xp, xp[:1] + period]), jnp.concatenate([fp[-1:], fp, fp[:1]])
-    last = jnp.asarray(xp.shape[0]) - 1
-    i = jnp.clip(jnp.searchsorted(xp, x, side="right"), 1, last)
-    before, step = xp[i - 1], xp[i] - xp[i - 1]
-    is_point = jnp.abs(step) <= jnp.nextafter(jnp.finfo(xp.dtype).eps, 1) - jnp.finfo(xp.dtype).eps
-    found = fp[i - 1] + jnp.where(is_point, 0, (x - before) / jnp.where(is_point, 1, step) * (fp[i] - fp[i - 1]))
-    if period is None and not isinstance(left, str):
-        found = jnp.where(x < xp[0], fp[0] if left is None else left, found)
-    if period is None and not isinstance(right, str):
-        found = jnp.where(x > xp[last], fp[last] if right is None else right, found)
-    return Replacement(found)
 
 
 @composites.call("jax.numpy:packbits", name="jax.numpy.packbits", is_required=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.frontend.sizes import are_possible, is_number_from_data, once, size_of
-from jax2onnx_core.jaxprs import Dims, is_symbolic_dim
+from jax2onnx_core.jaxprs import Dims, is_positive, is_static, is_symbolic_dim
 from jax2onnx_core.plugins.errors import ConversionError
 
 from jax2onnx_lax._compat import scatter_update
@@ -33,6 +33,10 @@ def take(arr: jax.Array, idx: Entry, **options: object) -> Replacement | None:
     entries = _entries(idx)
     if any(map(is_symbolic_dim, entries)):
         return Replacement(_indexed(arr, tuple(map(_as_array, entries)), options))
+    stepped = [(entry, axis) for entry, axis in _with_axes(entries, arr.ndim) if _is_stepped(entry, arr.shape, axis)]
+    if stepped:
+        others = tuple(slice(None) if any(entry is one for one, _ in stepped) else entry for entry in entries)
+        return Replacement(_indexed(_in_steps(arr, stepped), others, options))
     if not _has_sizes_from_data(entries):
         return None
     x, rest = _sliced(arr, entries)
@@ -92,6 +96,21 @@ def _chosen(
 
 def _indexed(x: jax.Array, index: tuple[Entry, ...], options: dict[str, object]) -> jax.Array:
     return x.at[index].get(**options) if options else x[index]  # type: ignore[arg-type]
+
+
+def _is_stepped(entry: Entry, dims: Dims, axis: int) -> TypeIs[slice]:
+    """Whether an entry takes every so many elements of an axis, which JAX looks for in one of at least one element only."""
+    if not isinstance(entry, slice) or entry.start is not None or entry.stop is not None or entry.step in (None, 0, 1):
+        return False
+    return isinstance(entry.step, int) and not is_static(dims[axis]) and not is_positive(dims[axis])
+
+
+def _in_steps(x: jax.Array, stepped: Sequence[tuple[slice, int]]) -> jax.Array:
+    """Every so many elements along these axes, from the end where the step is negative."""
+    for entry, axis in stepped:
+        forwards = jax.lax.rev(x, (axis,)) if entry.step < 0 else x
+        x = jax.lax.slice_in_dim(forwards, 0, None, abs(entry.step), axis)
+    return x
 
 
 def _entries(idx: Entry) -> tuple[Entry, ...]:

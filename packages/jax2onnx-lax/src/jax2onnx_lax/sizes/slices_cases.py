@@ -23,5 +23,7 @@ cases = [
     Case("computed_bounds", lambda x, n: x[-n : n + 2, 1:], [("B", 4), _N], covers=("jax.numpy.indexing",)),
     Case("computed_stop_and_step", lambda x, n: x[:n:2], [("B",), _N], covers=("jax.numpy.indexing",)),
     Case("set_slice", lambda x, n: x.at[1:n, ::2].add(1.0), [("B", 4), _N], covers=("jax.numpy.indexed_update",)),
+    Case("steps_of_what_may_be_empty", lambda x: (x[1:][::-1], x[1:, 1:][..., ::-2], x[None, 1:][:, ::2, 0]), [("B", 4)],
+         covers=("jax.numpy.indexing",)),
     Case("parts", lambda x: jnp.concatenate([x[x > 0], x[x <= 0]]), [("B",)], covers=("jax.numpy.indexing",)),
 ]  # fmt: skip

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.fft  # which jax.scipy loads where it is used first: too late to replace its functions
+import jax.scipy.signal
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
 from jax2onnx_core.jaxprs import is_static, is_symbolic_dim
+
+from jax2onnx_lax._compat import max_dim
 
 __all__ = ["composites"]
 
@@ -58,6 +62,53 @@ def array_split(ary: jax.Array, indices_or_sections: int | Sequence[int], axis: 
     smallest, larger = jnp.divmod(jnp.asarray(size), parts)
     starts = [part * smallest + jnp.minimum(part, larger) for part in range(parts)]
     return Replacement([jax.lax.dynamic_slice_in_dim(ary, *where, axis) for where in zip(starts, sizes, strict=True)])
+
+
+@composites.call("jax.numpy:polyadd", name="jax.numpy.polyadd", is_required=True)
+def polyadd(a1: jax.Array, a2: jax.Array) -> Replacement | None:
+    """The sum of two polynomials, either of which may be the longer one."""
+    both = jnp.asarray(a1), jnp.asarray(a2)
+    if any(x.ndim != 1 for x in both) or all(is_static(x.shape[0]) for x in both):
+        return None
+    size = max_dim(*(x.shape[0] for x in both))
+    first, second = (jnp.pad(x, (size - x.shape[0], 0)) for x in both)
+    return Replacement(first + second)
+
+
+@composites.call("jax.numpy.linalg:matrix_rank", name="jax.numpy.linalg.matrix_rank", is_required=True)
+def matrix_rank(
+    M: jax.Array, rtol: jax.Array | None = None, *, hermitian: bool = False, tol: jax.Array | None = None  # noqa: N803
+) -> Replacement | None:  # fmt: skip
+    """With JAX's own tolerance, of which NumPy has the larger size."""
+    dims = np.shape(M)[-2:]
+    if rtol is not None or tol is not None or len(dims) < 2 or all(map(is_static, dims)):
+        return None
+    values = jnp.linalg.svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
+    limit = values.max(-1) * jnp.asarray(max_dim(*dims)).astype(values.dtype) * jnp.finfo(values.dtype).eps
+    return Replacement((values > limit[..., None]).sum(-1))
+
+
+@composites.call("jax.scipy.signal:detrend", name="jax.scipy.signal.detrend", is_required=True)
+def detrend(
+    data: jax.Array, axis: int = -1, type: str = "linear", bp: int | Sequence[int] = 0, overwrite_data: None = None  # noqa: A002
+) -> Replacement | None:  # fmt: skip
+    """JAX's own formula, in which NumPy has the ends of the parts."""
+    size = np.shape(data)[axis]
+    starts = sorted({0, *np.ravel(bp).tolist()})
+    if type != "linear" or overwrite_data is not None or is_static(size) or starts[0] < 0 or not size > starts[-1]:
+        return None
+    x = jnp.moveaxis(jnp.asarray(data, jnp.result_type(data, 0.0)), axis, 0)
+    rows = x.reshape(size, -1)
+    parts = [_without_line(rows[start:stop]) for start, stop in pairwise([*starts, size])]
+    return Replacement(jnp.moveaxis(jnp.concatenate(parts).reshape(x.shape), 0, axis))
+
+
+def _without_line(rows: jax.Array) -> jax.Array:
+    """Columns, less the line that fits each of them best."""
+    count = rows.shape[0]
+    places = jnp.arange(1, count + 1).astype(rows.dtype) / jnp.asarray(count).astype(rows.dtype)
+    design = jnp.stack([jnp.ones_like(places), places], 1)
+    return rows - jnp.matmul(design, jnp.linalg.lstsq(design, rows)[0], precision=jax.lax.Precision.HIGHEST)
 
 
 @composites.call("jax._src.scipy.fft:_dct_deinterleave", name="jax.scipy.fft.dct_deinterleave", is_required=True)

@@ -21,6 +21,24 @@ def _permutations(x: jax.Array) -> list[jax.Array]:
     ]
 
 
+def _polynomials(x: jax.Array, y: jax.Array) -> list[jax.Array]:
+    twice = [jnp.polyder(x, 2), jnp.polyint(x, 2, jnp.array([1, 2], x.dtype))]
+    return [jnp.polyadd(x, y), jnp.polysub(x, y), jnp.polymul(x, y), jnp.polyder(x), jnp.polyint(x), *twice]
+
+
+def _fitted(x: jax.Array) -> list[object]:
+    places = jnp.linspace(-1, 1, x.shape[0]).astype(x.dtype)
+    return [jnp.polyfit(places, x, 1), jnp.polyfit(places, x, 2, w=2 + places), jnp.polyfit(places, x, 1, cov=True)]
+
+
+def _trends(x: jax.Array) -> list[jax.Array]:
+    return [jax.scipy.signal.detrend(x), jax.scipy.signal.detrend(x, axis=0, bp=2)]
+
+
+def _slope_of_pinv(x: jax.Array) -> jax.Array:
+    return jax.grad(lambda x: (jnp.linalg.pinv(x + 3 * jnp.eye(*x.shape)) ** 2).sum())(x)
+
+
 cases = [
     Case("take_wrapped", lambda x, i: [jnp.take(x, i, axis=axis, mode="wrap") for axis in (0, None)], [("B", 2), (("N",), "int32")],
          covers=("jax.lax.const",)),
@@ -38,4 +56,11 @@ cases = [
     Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",)),
     Case("choice_without_replacement", lambda x: jax.random.choice(jax.random.key(1), x, (2,), replace=False), [("B", 2)],
          options={"constraints": ["B >= 2"]}, covers=("jax.random.permutation",)),
+    Case("polynomials", _polynomials, [("N",), ("M",)], covers=("jax.numpy.polyadd",)),
+    Case("polynomials_that_fit", _fitted, [("N",)], values="unit", options={"constraints": ["N >= 4"]}, covers=("jax.lax.shape",)),
+    Case("ranks", lambda x: (jnp.linalg.matrix_rank(x), jnp.linalg.matrix_rank(x[:, :1] * x[:1])), [("M", "N")],
+         covers=("jax.numpy.linalg.matrix_rank",)),
+    Case("pseudo_inverses", lambda x: (jnp.linalg.pinv(x), jnp.linalg.lstsq(x, x[:, 0])[2:]), [("M", "N")], covers=("svd",)),
+    Case("derivative_of_pseudo_inverse", _slope_of_pinv, [("M", 2)], options={"constraints": ["M >= 2"]}, covers=("svd",)),
+    Case("detrended", _trends, [("M", "N")], options={"constraints": ["M >= 5", "N >= 3"]}, covers=("jax.scipy.signal.detrend",)),
 ]  # fmt: skip
