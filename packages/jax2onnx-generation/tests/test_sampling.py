@@ -147,7 +147,7 @@ def test_without_a_seed_the_numbers_are_others_each_time():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("repetition_penalty", 0), ("temperature", -1), ("temperature", float("nan")), ("top_k", 0), ("top_k", 1.5),
+        ("repetition_penalty", 0), ("temperature", -1), ("temperature", float("nan")), ("temperature", True), ("top_p", True), ("top_k", 0), ("top_k", 1.5),
         ("top_p", 0), ("top_p", 1.1), ("min_p", -0.1), ("seed", -1), ("repetition_penalty", float("inf")), ("repetition_penalty", "1"),
         ("temperature", float("inf")), ("temperature", None), ("top_k", True), ("top_k", "1"), ("top_p", "0.5"), ("min_p", 1.1), ("min_p", "0"),
         ("seed", True), ("seed", 0.0),

@@ -121,3 +121,20 @@ def test_a_body_that_reads_no_row_takes_all_steps():
         return jax.lax.scan(step, (k + 1, k), x)
 
     to_onnx(fn, [("T", 2), (2,)], target="openvino").verify()
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_a_body_that_reads_no_row_takes_the_steps_of_its_axis(axis):
+    load = pytest.importorskip("jax2onnx_openvino.loading").load
+    pytest.importorskip("openvino")
+    model = parse(f"""g (float[2, 3] x, float[2] s) => (float[2] e, float[N, 2] y) {{
+        e, y = Scan <num_scan_inputs = 1, scan_input_axes = [{axis}], body = b (float[2] c, float[{3 if axis == 0 else 2}] v) => (float[2] d, float[2] w) {{
+            d = Add(c, c)
+            w = Neg(c)
+        }}> (s, x)
+    }}""")
+    ClosedScansPass()(model)
+    start, steps = np.array([1, 2], np.float32), 2 if axis == 0 else 3
+    end, rows = load(model)({"x": np.ones((2, 3), np.float32), "s": start})
+    np.testing.assert_array_equal(end, start * 2**steps)
+    np.testing.assert_array_equal(rows, [-start * 2**step for step in range(steps)])

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from jax2onnx_openvino import OpenVino
+from jax2onnx_openvino._repairs import RepairsPass
 from jax2onnx_openvino.runtime import OpenVinoRuntime
 
 pytest.importorskip("openvino")
@@ -202,13 +203,60 @@ def test_remainders_by_infinity_are_the_dividend():
     )
 
 
+def transform(opset: int, axis: int | None, **attributes: int) -> str:
+    """A call of DFT of x along an axis, or along that of the standard."""
+    if axis is not None and opset < 20:
+        attributes["axis"] = axis
+    shown = ", ".join(f"{name} = {number}" for name, number in attributes.items())
+    operands = "x, , a" if axis is not None and opset >= 20 else "x"
+    constant = f"a = Constant <value = int64 {{{axis}}}> () " if "a" in operands else ""
+    return f"{constant}y = DFT {f'<{shown}> ' if shown else ''}({operands})"
+
+
+@pytest.mark.parametrize("opset", [18, 20, 23])
+@pytest.mark.parametrize("axis", [0, 1, 2, -2, -3, -4, None])
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_transforms_go_along_any_axis(opset, axis, one_sided):
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 1)).astype(np.float32)
+    taken = axis if axis is not None else 1 if opset < 20 else -2
+    want = (np.fft.rfft if one_sided else np.fft.fft)(x[..., 0], axis=taken % 4)
+    shape = ",".join(map(str, want.shape))
+    call = transform(opset, axis, **({"onesided": 1} if one_sided else {}))
+    got = run(f"g (float[2,3,5,1] x) => (float[{shape},2] y) {{ {call} }}", opset=opset, x=x)
+    np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], want, atol=1e-5)
+
+
 @pytest.mark.parametrize("opset", [18, 20])
-def test_the_transform_of_one_side_is_the_half_of_both(opset):
-    x = np.random.default_rng(0).standard_normal((2, 256, 1)).astype(np.float32)
-    call = "DFT <axis = 1, onesided = 1> (x)" if opset == 18 else "DFT <onesided = 1> (x, , a)"
-    body = f"g (float[B, 256, 1] x) => (float[B, 129, 2] y) {{ a = Constant <value = int64 {{1}}> () y = {call} }}"
-    got = run(body, opset=opset, x=x)
+@pytest.mark.parametrize(("length", "shape"), [(256, "B, 256, 1"), (7, "B, T, 1"), (8, "B, T, 1"), (1, "B, T, 1")])
+def test_the_transform_of_one_side_is_the_half_of_both(opset, length, shape):
+    x = np.random.default_rng(0).standard_normal((2, length, 1)).astype(np.float32)
+    result = f"B, {length // 2 + 1 if '256' in shape else 'K'}, 2"
+    got = run(f"g (float[{shape}] x) => (float[{result}] y) {{ {transform(opset, 1, onesided=1)} }}", opset=opset, x=x)
     np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], np.fft.rfft(x[..., 0]), atol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, -2])
+def test_a_signal_by_itself_is_transformed(axis):
+    x = np.random.default_rng(0).standard_normal((7, 2)).astype(np.float32)
+    got = run(f"g (float[7,2] x) => (float[7,2] y) {{ {transform(20, axis)} }}", x=x)
+    np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], np.fft.fft(x[:, 0] + 1j * x[:, 1]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("operands", "axis", "shape"),
+    [("x", 1, (4, 7, 3, 2)), ("x, l", 1, (4, 5, 3, 2)), ("x", 0, (4, 7, 3, 2)), ("x", 2, (4, 7, 3, 2)), ("x, l", 2, (4, 7, 5, 2))],
+)  # fmt: skip
+def test_both_sides_have_the_length_of_the_signal(operands, axis, shape):
+    length = 5 if "l" in operands else (4, 7, 3)[axis]
+    half = ",".join(str(length // 2 + 1 if i == axis else size) for i, size in enumerate((4, 7, 3, 2)))
+    body = f"l = Constant <value = int64 {{5}}> () y = DFT <onesided = 1, axis = {axis}> ({operands})"
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 18]> g (float[4,7,3,1] x) => (float[{half}] y) {{ {body} }}'
+    )
+    model = ir.from_proto(proto)
+    RepairsPass(TARGET)(model)
+    (node,) = (node for node in model.graph if node.op_type == "DFT")
+    assert node.outputs[0].shape == shape
 
 
 def test_booleans_are_sorted():

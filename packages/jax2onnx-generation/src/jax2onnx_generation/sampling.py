@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Sampling", "keep_min_p", "keep_top_k", "keep_top_p", "penalised", "relative"]
+__all__ = ["Sampling", "is_number", "is_whole", "keep_min_p", "keep_top_k", "keep_top_p", "penalised", "relative"]
 
 # The most likely tokens that are looked at before all are sorted.
 _FEW = 128
@@ -43,16 +43,16 @@ class Sampling:
 
     def __post_init__(self) -> None:
         penalty, temperature = self.repetition_penalty, self.temperature
-        positive = _is_number(penalty) and 0 < penalty < math.inf
+        positive = is_number(penalty) and 0 < penalty < math.inf
         _check(positive, "repetition_penalty", penalty, "a number above 0; 1 changes nothing")
-        has_temperature = _is_number(temperature) and 0 <= temperature < math.inf
+        has_temperature = is_number(temperature) and 0 <= temperature < math.inf
         _check(has_temperature, "temperature", temperature, "a number from 0 on; 0 is greedy")
-        _check(self.top_k is None or _is_whole(self.top_k, 1), "top_k", self.top_k, "a whole number from 1 on")
-        has_mass = self.top_p is None or (_is_number(self.top_p) and 0 < self.top_p <= 1)
+        _check(self.top_k is None or is_whole(self.top_k, 1), "top_k", self.top_k, "a whole number from 1 on")
+        has_mass = self.top_p is None or (is_number(self.top_p) and 0 < self.top_p <= 1)
         _check(has_mass, "top_p", self.top_p, "a number above 0 and up to 1")
-        has_part = self.min_p is None or (_is_number(self.min_p) and 0 <= self.min_p <= 1)
+        has_part = self.min_p is None or (is_number(self.min_p) and 0 <= self.min_p <= 1)
         _check(has_part, "min_p", self.min_p, "a number from 0 to 1")
-        _check(self.seed is None or _is_whole(self.seed, 0), "seed", self.seed, "a whole number from 0 on")
+        _check(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number from 0 on")
 
     def generators(self, count: int) -> list[np.random.Generator]:
         """A source of random numbers for each of several sequences; the numbers of one do not depend on how many others there are."""
@@ -149,11 +149,13 @@ def _with_largest(values: Array, count: int) -> Array:
     return np.flatnonzero(values >= np.partition(blocks, len(blocks) - count)[len(blocks) - count])
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real)
+def is_number(value: object) -> bool:
+    """Whether an option is a real number; booleans are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _is_whole(number: object, least: int) -> bool:
+def is_whole(number: object, least: int) -> bool:
+    """Whether an option is a whole number from `least` on."""
     return isinstance(number, int) and not isinstance(number, bool) and number >= least
 
 

@@ -131,7 +131,7 @@ def test_beams_have_no_stop_texts(tokenizer):
     assert Request(Ends(5, texts=("END",)), Sampling(repetition_penalty=2.0), tokenizer, chunk=1, drafts=1).chunk == 1
 
 
-@pytest.mark.parametrize("penalty", [float("nan"), float("inf"), "1", None])
+@pytest.mark.parametrize("penalty", [float("nan"), float("inf"), "1", None, True])
 def test_the_penalty_of_a_length_is_a_number(penalty):
     with pytest.raises(OptionError, match="length_penalty="):
         Beams(2, penalty)

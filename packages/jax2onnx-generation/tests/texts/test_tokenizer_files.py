@@ -75,6 +75,11 @@ def test_all_tokens_that_end_a_text_are_read(tmp_path):
     assert files.special_tokens().entries() == {"eos_token_id": [1, 3], "pad_token_id": 0}
 
 
+def test_a_number_below_zero_is_no_token(tmp_path):
+    files = with_configuration(tmp_path, config={"pad_token_id": -1, "eos_token_id": [-1, 0], "bos_token_id": 0})
+    assert files.special_tokens() == SpecialTokens(bos=0, eos=(0,), pad=None)
+
+
 def test_a_configuration_without_numbers_leaves_the_settings(tmp_path):
     files = with_configuration(tmp_path, generation_config={"eos_token_id": None}, config={})
     assert files.special_tokens().entries() == {"eos_token_id": 4, "pad_token_id": 0}

@@ -55,10 +55,13 @@ def _read_rows(editor: GraphEditor, node: ir.Node, body: GraphEditor) -> None:
         return
     outside = editor.before(node)
     zero = ir.tensor([0], output.dtype)
-    zeros = outside.op.ConstantOfShape(
-        outside.op.Shape(whole, end=1), value=zero, dims=labelled((dims_of(whole) or ())[:1])
-    )
+    axes = [*node.attributes.get_ints("scan_input_axes", ())]
+    rows = axes[0] % len(dims_of(whole) or (0,)) if axes else 0
+    size = outside.op.Shape(whole, start=rows, end=rows + 1)
+    zeros = outside.op.ConstantOfShape(size, value=zero, dims=labelled((dims_of(whole) or ())[rows : rows + 1]))
     node.replace_input_with(first, zeros)
+    if axes:
+        node.attributes["scan_input_axes"] = ir.AttrInt64s("scan_input_axes", [0, *axes[1:]])
     row = ir.Value(name=graph.inputs[first].name, type=ir.TensorType(output.dtype), shape=ir.Shape([]))
     graph.inputs[first] = row
     operator = "Xor" if output.dtype == ir.DataType.BOOL else "Sub"

@@ -25,7 +25,7 @@ from jax2onnx_generation.loop.requests import Beams, Prompt, Request, Stops, end
 from jax2onnx_generation.loop.results import Generation, Piece, Stop
 from jax2onnx_generation.loop.sequences import WrittenSequence
 from jax2onnx_generation.loop.speculation import Speculation
-from jax2onnx_generation.sampling import Sampling
+from jax2onnx_generation.sampling import Sampling, is_whole
 from jax2onnx_generation.texts.tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["GenerationStream", "Generator"]
@@ -175,7 +175,7 @@ class Generator:
         """
         self._check_states()
         shortest = min(map(len, self.conversation), default=0)
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= shortest:
+        if not is_whole(count, 0) or count > shortest:
             raise RuntimeInputError(f"rewind({count!r}): the conversation has {shortest} tokens that can be forgotten.")
         self._turn += 1
         self.conversation = [row[: len(row) - count] for row in self.conversation]

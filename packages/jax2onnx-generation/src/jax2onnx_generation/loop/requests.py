@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 
-from jax2onnx_generation.sampling import Sampling
+from jax2onnx_generation.sampling import Sampling, is_number, is_whole
 from jax2onnx_generation.texts.tokenizer import Tokenizer
 
 __all__ = ["Beams", "Ends", "Prompt", "Request", "Stops", "ends_of", "prompt_rows"]
@@ -54,9 +53,9 @@ class Beams:
     length_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
+        if not is_whole(self.width, 1):
             raise OptionError(f"beams={self.width!r}, but it is a whole number from 1 on.")
-        if not isinstance(self.length_penalty, numbers.Real) or not math.isfinite(self.length_penalty):
+        if not is_number(self.length_penalty) or not math.isfinite(self.length_penalty):
             raise OptionError(
                 f"length_penalty={self.length_penalty!r}, but it is a number; 0 compares beams by their probabilities alone."
             )
@@ -101,7 +100,7 @@ class Request:
             ("prefill_chunk", 1 if self.chunk is None else self.chunk),
             ("draft_tokens", self.drafts),
         ):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            if not is_whole(number, 1):
                 raise OptionError(f"{option}={number!r}, but it is a whole number from 1 on.")
 
 
@@ -111,7 +110,7 @@ def ends_of(count: int, stop: Stops) -> Ends:
     Raises:
       OptionError: something else is given.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if not is_whole(count, 1):
         raise OptionError(f"max_new_tokens={count!r}, but it is a whole number from 1 on.")
     given: Iterable[object] = stop if isinstance(stop, Iterable) and not isinstance(stop, str | bytes) else [stop]
     tokens, texts = set(), []

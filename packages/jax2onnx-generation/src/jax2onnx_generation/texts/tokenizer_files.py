@@ -126,12 +126,14 @@ class TokenizerFiles:
     def _numbers(self, kind: str) -> list[int]:
         configured = self.configuration.get(f"{kind}_token_id")
         if kind not in self.named and configured is not None:
-            numbers = configured if isinstance(configured, list) else [configured]
+            numbers: list[object] = configured if isinstance(configured, list) else [configured]
             if wrong := [number for number in numbers if isinstance(number, bool) or not isinstance(number, int)]:
                 raise ReadError(
                     f"The configuration beside the tokenizer has {kind}_token_id = {wrong[0]!r}, which is no number."
                 )
-            return [*numbers]
+            return [
+                number for number in numbers if isinstance(number, int) and number >= 0
+            ]  # -1 stands for none in configurations
         token = self._settings.get(f"{kind}_token")
         token = token.get("content") if isinstance(token, Mapping) else token
         return [self.tokens[token]] if isinstance(token, str) and token in self.tokens else []

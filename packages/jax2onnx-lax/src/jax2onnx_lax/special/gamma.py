@@ -1,6 +1,6 @@
 """The gamma function's family: lgamma, digamma, zeta, polygamma, the incomplete gamma and beta functions.
 
-Single precision is computed in double, which costs little and is right to the last place. The
+Single precision is computed in double where the target has it, which costs little and is right to the last place. The
 incomplete functions are JAX's own iterations.
 
 Sources: C. Lanczos, "A precision approximation of the gamma function" (1964), with the coefficients of
@@ -11,11 +11,12 @@ P. Godfrey for g = 7, n = 9; NIST Digital Library of Mathematical Functions, 5.5
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax2onnx_core import Rules
+from jax2onnx_core import Context, Rules, Value
 
 from jax2onnx_lax import _compat
 from jax2onnx_lax._numerics import computed_in
@@ -36,8 +37,23 @@ _DIGAMMA_SHIFT = 8
 _ZETA_TERMS = 10
 
 
-@rules.decompose("lgamma")
-@computed_in(np.float64)
+def _computed_in_double(name: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Register the decomposition of a primitive, computed in float64, or, as JAX does, in float32 where the target has no other."""
+
+    def register(fn: Callable[..., Array]) -> Callable[..., Array]:
+        @rules.lower(name)
+        def in_single(ctx: Context, *operands: Value, **_: object) -> Value:
+            if ctx.supports("Add", np.float64) or ctx.dtype(operands[0]) == np.float64:
+                ctx.pass_on("single precision is computed in double")
+            return ctx.jax(computed_in(np.float32)(fn), *operands)
+
+        rules.decompose(name, computed_in(np.float64)(fn))
+        return fn
+
+    return register
+
+
+@_computed_in_double("lgamma")
 def lgamma(x: Array) -> Array:
     """log |gamma(x)|: Lanczos's series for x >= 1/2, reflection (DLMF 5.5.3) below; inf at the poles."""
     reflect = x < 0.5
@@ -59,8 +75,7 @@ def _distance_to_integer(x: Array) -> Array:
     return jnp.abs(x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN))
 
 
-@rules.decompose("digamma")
-@computed_in(np.float64)
+@_computed_in_double("digamma")
 def digamma(x: Array) -> Array:
     """The logarithmic derivative of gamma; NaN at the poles.
 
@@ -80,12 +95,11 @@ def digamma(x: Array) -> Array:
     offset = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     angle = math.pi * offset
     reflected = value - math.pi * lax.cos(angle) / lax.sin(angle)
-    at_pole = jnp.where(x == 0, _compat.DIGAMMA_AT_ZERO, np.nan)
+    at_pole = jnp.where(x == 0, _compat.DIGAMMA_AT_ZERO, jnp.asarray(np.nan, x.dtype))
     return jnp.where(reflect, jnp.where(offset == 0, at_pole, reflected), value)
 
 
-@rules.decompose("zeta")
-@computed_in(np.float64)
+@_computed_in_double("zeta")
 def zeta(x: Array, q: Array) -> Array:
     """Hurwitz's zeta function by Euler-Maclaurin summation (DLMF 25.11.5); domain and poles are JAX's."""
     total = lax.pow(q, -x)
@@ -99,15 +113,14 @@ def zeta(x: Array, q: Array) -> Array:
         total = total + factor * (bernoulli / math.factorial(2 * j))
         factor = factor * ((x + (2 * j - 1)) / a) * ((x + 2 * j) / a)
     even = (x == lax.floor(x)) & (lax.floor(0.5 * x) == 0.5 * x)
-    at_pole = jnp.where(even, np.inf, np.nan)
+    at_pole = jnp.where(even, np.inf, jnp.asarray(np.nan, x.dtype))
     total = jnp.where((x < 1) | ((q <= 0) & (x != lax.floor(x))), np.nan, total)
     total = jnp.where((q <= 0) & (q == lax.floor(q)), at_pole, total)
     total = jnp.where(x == 1, np.inf, total)
     return jnp.where(jnp.abs(x) == np.inf, np.nan, total)
 
 
-@rules.decompose("polygamma")
-@computed_in(np.float64)
+@_computed_in_double("polygamma")
 def polygamma(m: Array, x: Array) -> Array:
     """The m-th derivative of digamma: (-1)^(m+1) m! zeta(m+1, x) (DLMF 25.11.12); NaN where m is no natural number."""
     odd = lax.rem(m, jnp.full_like(m, 2)) == 1
