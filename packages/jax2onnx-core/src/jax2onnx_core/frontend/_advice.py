@@ -15,7 +15,7 @@ from jax2onnx_core.symbols._inconclusive_dims import place_of
 from jax2onnx_core.symbols._multiples import multiples_that_agree
 from jax2onnx_core.symbols.symbols import without_traced_symbols
 
-__all__ = ["advise"]
+__all__ = ["WANT_NUMBERS", "advise"]
 
 # Errors of code that wants the numbers in an array, the special ones first, and what to write instead.
 _NEEDS_VALUE = {
@@ -28,6 +28,12 @@ _NEEDS_VALUE = {
     jax.errors.ConcretizationTypeError: "An array has no numbers while a function is traced, so int() and float() cannot take "
     "them. Leave it an array, x.astype(...), or take a number that is known from outside.",
 }
+
+#: Errors of code that wants the numbers in an array.
+WANT_NUMBERS = tuple(_NEEDS_VALUE)
+
+# JAX says so of a value that it computed from no input: of sizes or of constants.
+_FROM_NO_INPUT = "This value became a tracer due to JAX operations"
 
 # Parts of errors about inputs that were meant otherwise, and what to write instead.
 _MISTAKEN_INPUTS = dict.fromkeys(
@@ -95,6 +101,12 @@ def _on_values(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     advice = next((text for kind, text in _NEEDS_VALUE.items() if isinstance(error, kind)), None)
     if advice is not None:
         yield f"{advice} It is at {line}"
+    symbols = inputs.symbols.names(dim for aval in inputs.avals for dim in aval.shape)
+    if advice is not None and symbols and _FROM_NO_INPUT in str(error):
+        yield (
+            "What is computed from a symbolic size is such an array: numpy.arange, int() and if cannot take it, jax.numpy.arange can. "
+            f"Or give a number for the symbol, specialize={{{symbols[0]!r}: …}}."
+        )
     if inputs.symbols.known and _IN_NUMPY.search(str(error)):
         yield f"NumPy takes no symbolic size as a number. Write jax.numpy in the place of numpy there, jax.numpy.array(x.shape). It is at {line}"
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]
