@@ -255,6 +255,11 @@ class TestNumbersThatTheTraceNeeds:
         assert dims_of(program) == {"output": ["3", "D"]}
         program.verify()
 
+    def test_sizes_that_meet_become_equal(self):
+        program = to_onnx(lambda x, y: x + y, [("T", "D"), (3, "D")], specialize={"T": 3})
+        assert dims_of(program) == {"output": ["3", "D"]}
+        program.verify()
+
     @pytest.mark.parametrize("specialize", [{}, {"D": 4}])
     def test_what_is_computed_from_a_symbol_that_has_no_number(self, specialize):
         with pytest.raises(jax.errors.TracerBoolConversionError) as caught:

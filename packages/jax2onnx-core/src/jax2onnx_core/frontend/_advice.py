@@ -15,7 +15,7 @@ from jax2onnx_core.symbols._inconclusive_dims import place_of
 from jax2onnx_core.symbols._multiples import multiples_that_agree
 from jax2onnx_core.symbols.symbols import without_traced_symbols
 
-__all__ = ["WANT_NUMBERS", "advise"]
+__all__ = ["advise"]
 
 # Errors of code that wants the numbers in an array, the special ones first, and what to write instead.
 _NEEDS_VALUE = {
@@ -28,9 +28,6 @@ _NEEDS_VALUE = {
     jax.errors.ConcretizationTypeError: "An array has no numbers while a function is traced, so int() and float() cannot take "
     "them. Leave it an array, x.astype(...), or take a number that is known from outside.",
 }
-
-#: Errors of code that wants the numbers in an array.
-WANT_NUMBERS = tuple(_NEEDS_VALUE)
 
 # JAX says so of a value that it computed from no input: of sizes or of constants.
 _FROM_NO_INPUT = "This value became a tracer due to JAX operations"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jax2onnx_core import _compat, _compat_dims
 from jax2onnx_core.frontend._adapters import AdaptedCallable
-from jax2onnx_core.frontend._advice import WANT_NUMBERS
 from jax2onnx_core.frontend._tracing import Traced, trace
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import Atom, Aval, Equation, Jaxpr, Params, Var
@@ -95,7 +94,7 @@ def trace_inputs(
     while True:
         try:
             traced, fixed = _trace_with(adapted, inputs, registry, needed)
-        except (UndecidedDimensionError, *WANT_NUMBERS) as error:
+        except Exception as error:  # with the numbers there may be none
             asked = (error.symbols if isinstance(error, UndecidedDimensionError) else None) or values.keys()
             more = {name: values[name] for name in asked if name in values and name not in needed}
             if not more:
