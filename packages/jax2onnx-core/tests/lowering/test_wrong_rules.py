@@ -166,6 +166,16 @@ def test_the_error_of_an_open_dimension_names_a_callable_that_is_in_no_line_of_t
         to_onnx(reshape, [("B", 3)])
 
 
+def test_a_decomposition_that_computes_with_a_symbolic_size_outside_of_the_model():
+    rules = Rules(overrides=True)
+    rules.decompose("tanh", lambda x, **_: x + np.arange(x.shape[0]))
+    with pytest.raises(
+        errors.UndecidedDimensionError, match=r"the number behind a symbolic dimension.*specialize={'B': …}"
+    ):
+        to_onnx(jnp.tanh, [("B",)], plugins=[plugin(rules)])
+    to_onnx(jnp.tanh, [("B",)], plugins=[plugin(rules)], specialize={"B": 3})
+
+
 # -- composites ------------------------------------------------------------------------------------------
 
 

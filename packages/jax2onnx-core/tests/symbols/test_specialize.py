@@ -241,6 +241,33 @@ class TestNumbersThatTheTraceNeeds:
         assert dims_of(program) == {"output": ["D"]}
         program.verify()
 
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            np.arange,
+            lambda size: int(size / 2),
+            lambda size: 1 if size / 2 > 1 else 2,
+            lambda size: np.asarray(2.5 * size),
+        ],
+    )
+    def test_what_is_computed_from_a_symbol_becomes_a_number(self, ask):
+        program = to_onnx(lambda x: x * jnp.expand_dims(ask(x.shape[0]), -1), [("T", "D")], specialize={"T": 3})
+        assert dims_of(program) == {"output": ["3", "D"]}
+        program.verify()
+
+    def test_sizes_that_meet_become_equal(self):
+        program = to_onnx(lambda x, y: x + y, [("T", "D"), (3, "D")], specialize={"T": 3})
+        assert dims_of(program) == {"output": ["3", "D"]}
+        program.verify()
+
+    @pytest.mark.parametrize("specialize", [{}, {"D": 4}])
+    def test_what_is_computed_from_a_symbol_that_has_no_number(self, specialize):
+        with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+            to_onnx(lambda x: x + np.arange(x.shape[1]), [("D", "T")], specialize=specialize)
+        assert caught.value.__notes__[-1].startswith(
+            "What is computed from a symbolic size is such an array: numpy.arange"
+        )
+
 
 def test_a_constraint_about_a_symbol_that_is_fixed():
     program = to_onnx(

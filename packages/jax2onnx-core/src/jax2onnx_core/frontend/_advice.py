@@ -29,6 +29,9 @@ _NEEDS_VALUE = {
     "them. Leave it an array, x.astype(...), or take a number that is known from outside.",
 }
 
+# JAX says so of a value that it computed from no input: of sizes or of constants.
+_FROM_NO_INPUT = "This value became a tracer due to JAX operations"
+
 # Parts of errors about inputs that were meant otherwise, and what to write instead.
 _MISTAKEN_INPUTS = dict.fromkeys(
     ("got <class 'tuple'>", "got <class 'dict'>", "got <class 'list'>"),
@@ -95,6 +98,12 @@ def _on_values(error: Exception, inputs: Inputs, line: str) -> Iterator[str]:
     advice = next((text for kind, text in _NEEDS_VALUE.items() if isinstance(error, kind)), None)
     if advice is not None:
         yield f"{advice} It is at {line}"
+    symbols = inputs.symbols.names(dim for aval in inputs.avals for dim in aval.shape)
+    if advice is not None and symbols and _FROM_NO_INPUT in str(error):
+        yield (
+            "What is computed from a symbolic size is such an array: numpy.arange, int() and if cannot take it, jax.numpy.arange can. "
+            f"Or give a number for the symbol, specialize={{{symbols[0]!r}: …}}."
+        )
     if inputs.symbols.known and _IN_NUMPY.search(str(error)):
         yield f"NumPy takes no symbolic size as a number. Write jax.numpy in the place of numpy there, jax.numpy.array(x.shape). It is at {line}"
     numbers = [name for name, aval in zip(inputs.names, inputs.avals, strict=True) if aval.weak_type]

@@ -94,8 +94,8 @@ def trace_inputs(
     while True:
         try:
             traced, fixed = _trace_with(adapted, inputs, registry, needed)
-        except UndecidedDimensionError as error:
-            asked = error.symbols or values.keys()
+        except Exception as error:  # with the numbers there may be none
+            asked = (error.symbols if isinstance(error, UndecidedDimensionError) else None) or values.keys()
             more = {name: values[name] for name in asked if name in values and name not in needed}
             if not more:
                 raise

@@ -21,7 +21,7 @@ from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
 from jax2onnx_core.frontend.sizes import size_p
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
-from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, open_jaxpr
+from jax2onnx_core.jaxprs import bounds, is_drop_var, is_literal, is_symbolic_dim, open_jaxpr
 from jax2onnx_core.lowering._constant_eval import evaluate_equation
 from jax2onnx_core.lowering._dispatch import Dispatcher
 from jax2onnx_core.lowering._functions import FunctionTable
@@ -127,11 +127,11 @@ class Engine:
             results = self._accept(operation, operands, lowered)
             self._define(operation, eqn, operands, results)
             self._define_sizes(ctx, results)
-        except _compat_dims.inconclusive_dimension_error as error:
-            raise undecided(error, self._symbols, self.place_of(eqn)) from error
         except RecursionError:
             raise
         except Exception as error:
+            if _is_about_a_size(error, operation):
+                raise undecided(error, self._symbols, self.place_of(eqn)) from error
             raise located(error, *self.lowered_by(ctx), self.place_of(eqn)) from error
         self.lowered(ctx, index, eqn, operands, results)
         return results
@@ -215,6 +215,13 @@ def _constant_name(readers: Callable[[], Mapping[Atom, Equation]], var: Atom) ->
     function = None if eqn is None else _compat.calling_function(eqn.source_info)
     parts = (function or "").split(".")
     return ".".join(["const", *(part for part in parts if part.isidentifier() and not part.startswith("__"))])
+
+
+def _is_about_a_size(error: Exception, operation: Operation) -> bool:
+    """Whether a rule asked for the number behind a symbolic dimension, or for one that is computed from it."""
+    if isinstance(error, jax.errors.ConcretizationTypeError):
+        return any(is_symbolic_dim(dim) for aval in operation.avals_in for dim in aval.shape)
+    return isinstance(error, _compat_dims.inconclusive_dimension_error)
 
 
 def _operation(eqn: Equation, operands: Sequence[Value]) -> tuple[Operation, Sequence[Any]]:
