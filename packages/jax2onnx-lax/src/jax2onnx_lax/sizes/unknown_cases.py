@@ -35,6 +35,12 @@ def _trends(x: jax.Array) -> list[jax.Array]:
     return [jax.scipy.signal.detrend(x), jax.scipy.signal.detrend(x, axis=0, bp=2)]
 
 
+def _spectra(x: jax.Array) -> tuple[jax.Array, ...]:
+    spectrum = jax.scipy.signal.stft(x, nperseg=4)
+    densities = [jax.scipy.signal.welch(x, nperseg=4, average=by)[1] for by in ("mean", "median")]
+    return *spectrum, *densities, jax.scipy.signal.csd(x, x[::-1], nperseg=4, noverlap=1)[1]
+
+
 def _slope_of_pinv(x: jax.Array) -> jax.Array:
     return jax.grad(lambda x: (jnp.linalg.pinv(x + 3 * jnp.eye(*x.shape)) ** 2).sum())(x)
 
@@ -62,5 +68,6 @@ cases = [
          covers=("jax.numpy.linalg.matrix_rank",)),
     Case("pseudo_inverses", lambda x: (jnp.linalg.pinv(x), jnp.linalg.lstsq(x, x[:, 0])[2:]), [("M", "N")], covers=("svd",)),
     Case("derivative_of_pseudo_inverse", _slope_of_pinv, [("M", 2)], options={"constraints": ["M >= 2"]}, covers=("svd",)),
+    Case("spectra", _spectra, [("B", "N")], options={"constraints": ["N >= 4"]}, covers=("jax.numpy.arange",)),
     Case("detrended", _trends, [("M", "N")], options={"constraints": ["M >= 5", "N >= 3"]}, covers=("jax.scipy.signal.detrend",)),
 ]  # fmt: skip
