@@ -21,17 +21,32 @@ FOUND = {
     "a bias before": "h0 = MatMul(x, w) h = Add(h0, bias) p = MatMul(x, a) q = MatMul(p, b) y = Add(h, q)",
     "scaled inside": "h = MatMul(x, w) p0 = MatMul(x, a) p = Mul(half, p0) q = MatMul(p, b) y = Add(h, q)",
     "divided outside": "h = MatMul(x, w) p = MatMul(x, a) q0 = MatMul(p, b) q = Div(q0, half) y = Add(h, q)",
+    "scaled by an array of one number": "c = Constant<value = float[1, 1] {4}>() h = MatMul(x, w) p0 = MatMul(x, a) p = Mul(p0, c) q = MatMul(p, b) "
+    "y = Add(h, q)",
+    "scaled behind by equal numbers": "c = Constant<value = float[6] {4, 4, 4, 4, 4, 4}>() h = MatMul(x, w) p = MatMul(x, a) q0 = MatMul(p, b) "
+    "q = Mul(q0, c) y = Add(h, q)",
     "transposed matrices": "h = MatMul(x, w) p = Gemm<transB=1>(x, a_t) q = Gemm<transB=1>(p, b_t) y = Add(h, q)",
     "from the left": "h = MatMul(x, w) p = Gemm<transA=1, transB=1>(a, x) q = Gemm<transA=1>(p, b) y = Add(h, q)",
     "a base with a bias inside": "h = Gemm(x, w, bias) p = MatMul(x, a) q = MatMul(p, b) y = Add(h, q)",
 }
 
-SCALES = {"scaled inside": 0.5, "divided outside": 2.0}
+SCALES = {
+    "scaled inside": 0.5,
+    "scaled by an array of one number": 4.0,
+    "scaled behind by equal numbers": 4.0,
+    "divided outside": 2.0,
+}
 
 
 #: What only resembles one.
 NOT_FOUND = {
     "a function between": "h = MatMul(x, w) p0 = MatMul(x, a) p = Relu(p0) q = MatMul(p, b) y = Add(h, q)",
+    "a number for each of the rank": "c = Constant<value = float[2] {4, 4}>() h = MatMul(x, w) p0 = MatMul(x, a) p = Mul(p0, c) q = MatMul(p, b) "
+    "y = Add(h, q)",
+    "a divisor for each of the rank": "c = Constant<value = float[1, 2] {4, 4}>() h = MatMul(x, w) p0 = MatMul(x, a) p = Div(p0, c) "
+    "q = MatMul(p, b) y = Add(h, q)",
+    "divided by zero": "c = Constant<value = float {0}>() h = MatMul(x, w) p0 = MatMul(x, a) p = Div(p0, c) q = MatMul(p, b) y = Add(h, q)",
+    "a number that is divided": "c = Constant<value = float {4}>() h = MatMul(x, w) p0 = MatMul(x, a) p = Div(c, p0) q = MatMul(p, b) y = Add(h, q)",
     "another activation": "z = Neg(x) h = MatMul(z, w) p = MatMul(x, a) q = MatMul(p, b) y = Add(h, q)",
     "no weight beside it": "p = MatMul(x, a) y = MatMul(p, b)",
     "a rank above the sizes": "h = MatMul(x, w) p = MatMul(x, wide) q = MatMul(p, tall) y = Add(h, q)",

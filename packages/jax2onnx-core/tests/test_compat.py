@@ -14,7 +14,7 @@ from jax.experimental import checkify, io_callback
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import AxisType
-from jax2onnx_core import _compat, errors, to_onnx
+from jax2onnx_core import _compat, _compat_checkify, _compat_meshes, _compat_options, errors, to_onnx
 from jax2onnx_core.jax_types import Equation, Jaxpr
 from jax2onnx_graph.facts.dims import SpecializedDim
 
@@ -255,16 +255,16 @@ def _checked(x: jax.Array) -> jax.Array:
 
 def test_errors_of_checkify() -> None:
     error, _ = checkify.checkify(_checked)(jnp.float32(-1))
-    assert _compat.is_checkify_error(error)
-    assert not _compat.is_checkify_error(1.0)
-    assert {_compat.is_checkify_effect(effect) for effect in error._pred} == {True}
-    assert not _compat.is_checkify_effect("effect")
-    assert sorted(map(_compat.checkify_kind, error._pred)) == ["FailedCheckError", "FailedCheckError(float32)"]
-    codes = _compat.check_codes(error)
+    assert _compat_checkify.is_checkify_error(error)
+    assert not _compat_checkify.is_checkify_error(1.0)
+    assert {_compat_checkify.is_checkify_effect(effect) for effect in error._pred} == {True}
+    assert not _compat_checkify.is_checkify_effect("effect")
+    assert sorted(map(_compat_checkify.checkify_kind, error._pred)) == ["FailedCheckError", "FailedCheckError(float32)"]
+    codes = _compat_checkify.check_codes(error)
     assert codes == sorted(codes)
     assert len(codes) == 2
-    renumbered = _compat.with_check_codes(error, lambda code: code + 10, {code: code + 10 for code in codes})
-    assert _compat.check_codes(renumbered) == [code + 10 for code in codes]
+    renumbered = _compat_checkify.with_check_codes(error, lambda code: code + 10, {code: code + 10 for code in codes})
+    assert _compat_checkify.check_codes(renumbered) == [code + 10 for code in codes]
     assert "not above 0: -1" in str(renumbered.get())
 
 
@@ -273,7 +273,7 @@ def test_errors_of_checkify() -> None:
 
 def test_defaults_hold_whatever_the_user_has_set() -> None:
     with jax.numpy_dtype_promotion("strict"), jax.debug_nans(True), jax.enable_x64(False):
-        with _compat.default_options():
+        with _compat_options.default_options():
             assert (jnp.int32(1) + jnp.float64(0.5)).dtype == np.float64
             assert np.isnan(jnp.log(-jnp.ones(())))
         with pytest.raises(Exception, match="promotion"):
@@ -282,7 +282,7 @@ def test_defaults_hold_whatever_the_user_has_set() -> None:
 
 @pytest.mark.parametrize("x64", [False, True])
 def test_types_of_a_user(x64: bool) -> None:
-    with _compat.default_types(x64=x64):
+    with _compat_options.default_types(x64=x64):
         assert jnp.arange(3.0).dtype == (np.float64 if x64 else np.float32)
 
 
@@ -291,9 +291,9 @@ def test_an_equation_remembers_how_random_bits_are_made() -> None:
         old = equations(lambda key: jax.random.bits(key, (4,)), jax.random.key(0))[-1]
     with jax.threefry_partitionable(True):
         new = equations(jnp.sin, 1.0)[0]
-        with _compat.options_of(old):
+        with _compat_options.options_of(old):
             assert not jax.config.jax_threefry_partitionable
-    with jax.threefry_partitionable(False), _compat.options_of(new):
+    with jax.threefry_partitionable(False), _compat_options.options_of(new):
         assert jax.config.jax_threefry_partitionable
 
 
@@ -308,29 +308,29 @@ def test_equations_on_a_mesh_and_as_if_there_were_none() -> None:
     array = jax.device_put(jnp.ones(4), jax.NamedSharding(_mesh(AxisType.Explicit), jax.P("x")))
     with jax.set_mesh(_mesh(AxisType.Explicit)):
         [eqn] = equations(jnp.sin, array)
-    assert _compat.on_a_mesh(eqn)
-    assert _compat.has_mesh(eqn.outvars[0])
-    whole = _compat.without_sharding(eqn.outvars[0].aval)
+    assert _compat_meshes.on_a_mesh(eqn)
+    assert _compat_meshes.has_mesh(eqn.outvars[0])
+    whole = _compat_meshes.without_sharding(eqn.outvars[0].aval)
     assert whole.shape == (4,)
     assert whole.dtype == np.float32
-    assert _compat.without_sharding(whole) is whole
-    assert _compat.in_no_mesh(eqn).ctx.cur_abstract_mesh.empty
+    assert _compat_meshes.without_sharding(whole) is whole
+    assert _compat_meshes.in_no_mesh(eqn).ctx.cur_abstract_mesh.empty
     [plain] = equations(jnp.sin, 1.0)
-    assert not _compat.on_a_mesh(plain)
+    assert not _compat_meshes.on_a_mesh(plain)
 
 
 def test_shardings_that_are_types() -> None:
     explicit, auto = (jax.NamedSharding(_mesh(kind), jax.P("x")) for kind in (AxisType.Explicit, AxisType.Auto))
-    assert _compat.typed_sharding(explicit) is explicit
-    assert _compat.typed_sharding(auto) is None
-    assert _compat.typed_sharding("x") is None
+    assert _compat_meshes.typed_sharding(explicit) is explicit
+    assert _compat_meshes.typed_sharding(auto) is None
+    assert _compat_meshes.typed_sharding("x") is None
     abstract = jax.NamedSharding(explicit.mesh.abstract_mesh, jax.P("x"))
     for sharding in (explicit, abstract):
-        assert _compat.divided(jnp.ones(4), sharding).sharding.spec == jax.P("x")
+        assert _compat_meshes.divided(jnp.ones(4), sharding).sharding.spec == jax.P("x")
 
 
 def test_inside_there_is_no_mesh() -> None:
-    with jax.set_mesh(_mesh(AxisType.Auto)), _compat.without_mesh():
+    with jax.set_mesh(_mesh(AxisType.Auto)), _compat_meshes.without_mesh():
         assert jax.sharding.get_abstract_mesh().empty
 
 

@@ -274,6 +274,32 @@ def test_the_context_is_at_most_the_capacity(folder):
     assert GenaiStandIn(folder).model["context_length"] == 32
 
 
+# The rows of a table of positions for T tokens, from the position of the first of them, and the sizes that it needs.
+READS = {
+    "taken": lambda table, start, count: jnp.take(table, start + jnp.arange(count), axis=0),
+    "indexed": lambda table, start, count: table[jnp.arange(count) + start],
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("is_state", [False, True])
+def test_the_context_is_at_most_the_rows_of_a_table_of_positions(read, is_state, folder):
+    def step(tokens, start, keys, values):
+        x = jnp.asarray(TABLE)[tokens] + READS[read](jnp.asarray(TABLE[:7]), start, tokens.shape[1])
+        new = x.reshape(*tokens.shape, 2, 4)
+        after = jnp.concatenate([keys, new], 1), jnp.concatenate([values, new], 1)
+        return x @ TABLE.T, start + tokens.shape[1], *after
+
+    kept = ("B", "S", 2, 4)
+    states = {2: 2, 3: 3, **({1: 1} if is_state else {})}
+    program = to_onnx(step, [(("B", "T"), "int32"), ((), "int32"), kept, kept], states=states, constraints=["S >= 0"])
+    roles = {"logits": "output_0"} if is_state else {"logits": "output_0", "positions": "start"}
+    write(program, folder, eos=1, roles=roles)
+    assert GenaiStandIn(folder).model["context_length"] == 7
+    with pytest.raises(OptionError, match="context_length is 8, and the model has 7 positions"):
+        write(program, folder.with_name("other"), eos=1, roles=roles, context_length=8)
+
+
 def test_weights_in_a_file_of_their_own(folder):
     files = write(written_decoders.grown(), folder, external_data=True, **TOKENS)
     assert [file.suffix for file in files] == [".json", ".onnx", ".data"]
@@ -377,9 +403,51 @@ def test_a_context_longer_than_the_caches_is_an_error(folder):
     refused(
         written_decoders.written(capacity=32),
         folder,
-        "context_length=33, but the caches of the model have 32",
+        "context_length is 33, and the model has 32 positions or places in its caches",
         context_length=33,
     )
+
+
+# Keys [B, 2, C, 4] of a step, by the old ones, those of its tokens, and the place; and the old ones as they are read after that.
+UPDATES = {
+    "written": (lambda old, new, place: jax.lax.dynamic_update_slice(old, new, (0, 0, place, 0)), None, None),
+    "read before": (
+        lambda old, new, place: jax.lax.dynamic_update_slice(old, new + jnp.sin(old).sum(), (0, 0, place, 0)), None, None,
+    ),
+    "read after": (
+        lambda old, new, place: jax.lax.dynamic_update_slice(old, new, (0, 0, place, 0)),
+        lambda old: jnp.sin(old), "may be written before the old one has been read",
+    ),
+    "read after by a view": (
+        lambda old, new, place: jax.lax.dynamic_update_slice(old, new + old.reshape(-1, 128).sum(), (0, 0, place, 0)),
+        lambda old: old.reshape(-1, 128), "may be written before the old one has been read",
+    ),
+    "made anew": (
+        lambda old, new, place: jnp.where(jnp.arange(old.shape[2])[:, None] == place, new[:, :, :1], old), None, "is no update that works in place",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_caches_are_written_into_the_memory_of_the_old_ones(name, folder):
+    update, late, message = UPDATES[name]
+
+    def step(tokens, place, keys, values):
+        x = jnp.asarray(TABLE)[tokens]
+        new = x.reshape(*tokens.shape, 2, 4).swapaxes(1, 2)
+        after = update(keys, new, place), jax.lax.dynamic_update_slice(values, new, (0, 0, place, 0))
+        if late is not None:
+            x = x + (late(keys).reshape(-1, 128) * after[0].reshape(-1, 128)).sum(-1)[:, None, None]
+        return {"logits": x @ TABLE.T, "caches": after}
+
+    places = "C" if name == "made anew" else 16
+    kept = ("B", 2, places, 4)
+    inputs = [(("B", "T"), "int32"), ((), "int32"), kept, kept]
+    program = to_onnx(step, inputs, states={"keys": "caches.0", "values": "caches.1"}, constraints=[f"T <= {places}"])
+    if message is None:
+        write(program, folder, **{**TOKENS, "eos": 1, "context_length": 16})
+    else:
+        refused(program, folder, message, eos=1, context_length=16)
 
 
 def test_a_folder_with_files_is_an_error(folder):

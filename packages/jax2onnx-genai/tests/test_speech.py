@@ -112,6 +112,33 @@ def test_another_number_of_places_is_an_error(folder):
     refused(bundle, folder, r"memory: float32\[B, 1000, 16\] of the encoder has no axis of 1500 places")
 
 
+# What an encoder makes of its features [B, 3000, 16], and what is said of it: hidden states are [B, 1500, D].
+MEMORIES = {
+    "other places": (lambda x: x[:, ::4], [("B", FRAMES, WIDTH)]),
+    "places last": (lambda x: x[:, ::2].swapaxes(1, 2), [("B", FRAMES, WIDTH)]),
+    "features as many as frames": (lambda x: x[:, ::2, :1] * jnp.ones(x.shape[1]), [("B", "T", WIDTH)]),
+}
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_hidden_states_have_1500_places_and_numbers_of_features(folder, name):
+    encode, inputs = MEMORIES[name]
+    encoder = to_onnx(lambda x: {"memory": encode(x)}, inputs)
+    memory = encoder.model.graph.outputs[0]
+    dims = [
+        "B",
+        *(dim if isinstance(dim, int) else axis for dim, axis in zip(memory.shape.dims[1:], "MD", strict=True)),
+    ]
+
+    def decode(tokens, memory, cache):
+        return {"logits": jnp.eye(8)[tokens] + memory.sum(), "cache": cache}
+
+    kept = [("B", "S", 2, 8)] * 2
+    decoder = to_onnx(decode, [(("B", "T"), "int32"), tuple(dims), kept], states={"cache": "cache"})
+    bundle = Bundle({"encode": encoder, "decode": decoder}, links={"encode.memory": "decode.memory"})
+    refused(bundle, folder, "has no axis of 1500 places")
+
+
 def test_an_encoder_of_something_else_is_an_error(folder):
     refused(changed(lambda x, y: {"memory": x[:, ::2] * y}, [("B", FRAMES, WIDTH), ()]), folder, "feeds features alone")
 

@@ -39,7 +39,7 @@ def test_other_values_are_refused(check, taken, refused):
     [
         (True, np.bool_, True), (7, np.int8, 7), (-128, np.int8, -128), (127, np.int8, 127), (7, np.float32, 7.0), (1.5, np.float16, 1.5),
         (7, ml_dtypes.int4, 7), (1.5, np.complex64, 1.5 + 0j), (2j, np.complex64, 2j), (float("inf"), np.float16, float("inf")),
-        (1.1, ml_dtypes.bfloat16, 1.1015625),
+        (1.1, ml_dtypes.bfloat16, 1.1015625), (2**64 - 1, np.uint64, 2**64 - 1), (10**30, np.float64, 1e30), (448.0, ml_dtypes.float8_e4m3fn, 448.0),
     ],
 )  # fmt: skip
 def test_a_number_becomes_an_array_of_no_axes(number, dtype, expected):
@@ -55,7 +55,8 @@ def test_a_number_becomes_an_array_of_no_axes(number, dtype, expected):
         (1, np.bool_, "1 is a int, which bool does not hold"), (True, np.int8, "True is a bool"), (True, np.float32, "True is a bool"),
         (1.0, np.int32, "1.0 is a float, which int32 does not hold"), (1j, np.float32, "1j is a complex"),
         (128, np.int8, "128 does not fit int8, which holds -128 to 127"), (-129, np.int8, "does not fit int8"), (-1, np.uint8, "holds 0 to 255"),
-        (1e39, np.float32, "would become infinite"), (8, ml_dtypes.int4, "holds -8 to 7"),
+        (1e39, np.float32, "would become infinite"), (-(10**400), np.float32, "would become infinite"), (1e39j, np.complex64, "become infinite"),
+        (500.0, ml_dtypes.float8_e4m3fn, "would become NaN"), (8, ml_dtypes.int4, "holds -8 to 7"),
     ],
 )  # fmt: skip
 def test_a_number_that_a_type_does_not_have_is_refused(number, dtype, message):

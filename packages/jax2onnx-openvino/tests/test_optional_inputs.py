@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 pytest.importorskip("openvino")
 
+from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_openvino.loading import load
 
+FORMS = {
+    "model": lambda model, _: model,
+    "bytes": lambda model, _: ir.to_proto(model).SerializeToString(),
+    "file": lambda model, folder: save_model(model, folder / "model.onnx"),
+}
 X = np.array([1.0, 2.0], np.float32)
 
 
@@ -24,9 +32,11 @@ def model() -> ir.Model:
     return model
 
 
-def test_the_default_is_taken_where_nothing_is_given(model: ir.Model) -> None:
-    np.testing.assert_array_equal(load(model)({"x": X})[0], [11.0, 22.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_default_is_taken_where_nothing_is_given(model: ir.Model, form: str, tmp_path: Path) -> None:
+    np.testing.assert_array_equal(load(FORMS[form](model, tmp_path))({"x": X})[0], [11.0, 22.0])
 
 
-def test_another_value_can_be_given(model: ir.Model) -> None:
-    np.testing.assert_array_equal(load(model)({"x": X, "k": X})[0], [2.0, 4.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_another_value_can_be_given(model: ir.Model, form: str, tmp_path: Path) -> None:
+    np.testing.assert_array_equal(load(FORMS[form](model, tmp_path))({"x": X, "k": X})[0], [2.0, 4.0])

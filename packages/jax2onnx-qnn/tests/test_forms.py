@@ -79,14 +79,28 @@ def test_indices_below_zero_count_from_the_end(axis):
     np.testing.assert_array_equal(load(program.model)({"x": x, "i": i})[0], take(x, i))
 
 
-def test_found_indices_are_not_looked_at():
-    model, changed = adapted(
-        "(float[2,5] x) => (float[2,2] y) <int64[1] k = {2}>", "v, i = TopK(x, k) y = GatherElements<axis = 1>(x, i)"
-    )
-    assert changed.graph.num_nodes() == model.graph.num_nodes()
+INDICES = {
+    "v, i = TopK(x, two)": False,
+    "v, u = TopK(x, two) w = Cast<to = 7>(v) i = Identity(w)": True,
+    "a = ArgMax<axis = 1, keepdims = 1>(x) i = Expand(a, shape)": True,
+    "i = ArgMax<axis = 1, keepdims = 1>(x)": False,
+    "r = Range(zero, n, one) i = Reshape(r, shape)": False,
+    "r = Range(one, m, one) i = Reshape(r, shape)": False,
+    "r = Range(minus, m, one) i = Reshape(r, shape)": True,
+    "r = Range(one, m, minus) i = Reshape(r, shape)": True,
+    "r = Range(n, m, one) i = Reshape(r, shape)": True,
+}
 
 
-@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("body", INDICES)
+def test_indices_that_may_be_below_zero_are_wrapped(body):
+    signature = """(float[2,5] x, int64 n, int64 m) => (float[A,B] y)
+    <int64[1] two = {2}, int64[2] shape = {2,2}, int64 zero = {0}, int64 one = {1}, int64 minus = {-1}>"""
+    _, changed = adapted(signature, f"{body} y = GatherElements<axis = 1>(x, i)")
+    assert bool(nodes(changed, "Where")) is INDICES[body]
+
+
+@pytest.mark.parametrize("start", [-9, -1, 0, 3, 4, 9])
 def test_a_slice_from_a_computed_place_is_a_gather(start):
     def cut(x, start):
         return jax.lax.dynamic_slice_in_dim(x, start, 4)
@@ -94,7 +108,7 @@ def test_a_slice_from_a_computed_place_is_a_gather(start):
     program = to_onnx(cut, [(7, 3), ((), jnp.int32)], target="qnn")
     assert not nodes(program.model, "Slice")
     x = RNG.standard_normal((7, 3)).astype(np.float32)
-    np.testing.assert_array_equal(load(program.model)({"x": x, "start": np.int32(start)})[0], x[start : start + 4])
+    np.testing.assert_array_equal(load(program.model)({"x": x, "start": np.int32(start)})[0], cut(x, start))
 
 
 @pytest.mark.parametrize("divisor", [3, -3])
@@ -103,3 +117,24 @@ def test_a_remainder_has_the_sign_of_the_dividend(divisor):
     assert not nodes(program.model, "Mod")
     x = np.array([7, -7, 3, -3, 0, 100], np.int32)
     np.testing.assert_array_equal(load(program.model)({"x": x})[0], np.fmod(x, divisor))
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "indices", "written"),
+    [
+        ("[2,2]", "y = GatherElements(x, i)", "int64[2,2] i = {0,-1,-4,3}", [[0, 3], [0, 3]]),
+        ("[2,2]", "y = GatherElements<axis = -1>(x, i)", "int64[2,2] i = {0,-1,-2,1}", [[0, 1], [0, 1]]),
+        ("[3]", "y = GatherND(x, i)", "int64[3,2] i = {0,-1,-4,0,-1,-2}", [[0, 1], [0, 0], [3, 0]]),
+        ("[2,2]", "y = GatherND(x, i)", "int64[2,1] i = {0,1}", [[0], [1]]),
+        (
+            "[4,2]",
+            "y = ScatterElements(x, i, x)",
+            "int64[4,2] i = {0,-1,-4,0,1,2,3,-1}",
+            [[0, 3], [0, 0], [1, 2], [3, 3]],
+        ),
+    ],
+)
+def test_constant_indices_count_from_the_beginning(shape, body, indices, written):
+    _, changed = adapted(f"(float[4,2] x) => (float{shape} y) <{indices}>", body)
+    (node,) = changed.graph
+    np.testing.assert_array_equal(node.inputs[1].const_value.numpy(), written)

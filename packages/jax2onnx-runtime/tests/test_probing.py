@@ -67,6 +67,20 @@ def test_inputs_that_are_indices(name):
     assert index_extents(model(inputs, body)) == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "adding", "expected"),
+    [
+        ("a = Add(i, r) y = Gather(x, a)", True, {"i": [8], "r": [8]}),
+        ("a = Add(i, r) y = Gather(x, a)", False, {}),
+        ("a = Add(i, r) b = Add(r, a) y = Gather(x, b)", True, {"i": [8], "r": [8]}),
+        ("a = Sub(i, r) y = Gather(x, a)", True, {}),
+        ("a = other.Add(i, r) y = Gather(x, a)", True, {}),
+    ],
+)
+def test_numbers_that_others_are_added_to_are_indices_where_that_is_asked_for(body, adding, expected):
+    assert index_extents(model("int64[3] i, int64[3] r, float[8] x", body), adding=adding) == expected
+
+
 def test_indices_inside_a_subgraph():
     body = (
         "y = Loop(m, c, i) <body = b (int64 k, bool c_in, int64[3] v) => (bool c_out, int64[3] v_out) "

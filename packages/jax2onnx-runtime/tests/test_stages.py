@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.errors import OptionError, ReadError, RuntimeInputError
+from jax2onnx_graph.errors import OptionError, ReadError, RuntimeInputError, SaveError
 from jax2onnx_graph.metadata import (
     StatePair,
     SymbolInfo,
@@ -193,6 +193,26 @@ def test_stages_are_saved_and_read(tmp_path):
     np.testing.assert_array_equal(found.run(feeds())[0], stages.run(feeds())[0])
     assert found.states == [StatePair("s", "t")]
     with pytest.raises(ReadError, match="Cannot read stages"):
+        Stages.load(tmp_path, reference_runtime)
+
+
+def test_stages_that_cannot_all_be_written_replace_none(tmp_path):
+    stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
+    stages.save(tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("stage-0*")}
+    (tmp_path / "stage-1.onnx").unlink()
+    (tmp_path / "stage-1.onnx").mkdir()
+    with pytest.raises(SaveError, match=r"stage-1\.onnx: it is a directory"):
+        Stages.split(model(), reference_runtime, at=["out"]).save(tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("stage-0*")} == before
+    with pytest.raises(SaveError, match="it is no directory"):
+        stages.save(tmp_path / "stage-0.onnx")
+
+
+@pytest.mark.parametrize("entry", ['{"stages": [], "states": []}', '{"stages": [3], "states": []}', "[]", "{"])
+def test_a_list_of_stages_that_is_none_is_refused(tmp_path, entry):
+    (tmp_path / "stages.json").write_text(entry)
+    with pytest.raises(ReadError, match="Cannot read stages from"):
         Stages.load(tmp_path, reference_runtime)
 
 

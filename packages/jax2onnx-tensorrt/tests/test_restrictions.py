@@ -128,6 +128,9 @@ ALLOWED = {
     "attention": (f"({_HALVES}, bool[1,1,5,5] m) => (float16[1,2,5,16] y)", "y = Attention(q, k, v, m)"),
     "pooling": ("(float[1,2,8,8] x) => (float[1,2,7,7] y)", "y = MaxPool<kernel_shape = [2,2]>(x)"),
     "linear": ("(float[1,1,4,4] x, float[4] s) => (float[1,1,8,8] y)", 'y = Resize<mode = "linear">(x, , s)'),
+    "dilated": ("(float[1,1,4,4] x, float[1,1,2,2] w) => (float[1,1,6,6] y)", "y = ConvTranspose<dilations = [2,2]>(x, w)"),
+    "strided": ("(float[1,1,4,4] x, float[1,1,2,2] w) => (float[1,1,8,8] y)", "y = ConvTranspose<strides = [2,2]>(x, w)"),
+    "three axes in space": ("(float[1,1,4,4,4] x, float[1,1,2,2,2] w) => (float[1,1,3,3,3] y)", "y = Conv(x, w)"),
     "uint8 image": ("(uint8[2,2] x) => (float[2,2] y)", "y = Cast<to = 1>(x)"),
     "int8 weights": (
         "(float[1,3] x) => (float[1,2] y) <int8[3,2] w = {1,2,3,4,5,6}, float s = {0.5}>", "d = DequantizeLinear(w, s) y = MatMul(x, d)",

@@ -98,6 +98,26 @@ def test_an_operator_of_another_domain_that_is_taken_for_the_standard_one_fails(
         fused(Forgetful(_exp_of_abs), "y = Abs(x)")
 
 
+def test_the_operand_of_another_domain_that_is_taken_for_the_standard_one_fails(fused):
+    """−|x| is the least of x and −x only for the standard Abs; one of the bodies has it in the other domain."""
+
+    class Forgetful(_OfAbs):
+        operators = frozenset({"Neg"})
+
+        def match(self, node, editor):
+            return node.inputs[0].producer().op_type == "Abs"
+
+    def least(node: ir.Node, editor: GraphEditor) -> None:
+        (x,) = node.inputs[0].producer().inputs
+        editor.replace(node, editor.before(node).op("Min", x, editor.before(node).op("Neg", x)))
+
+    def of_bodies() -> list[list[str]]:
+        return [fused(Forgetful(least), f"{name} = Abs(x) y = Neg({name})") for name in "abcd"]
+
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        of_bodies()
+
+
 @pytest.mark.parametrize(("tolerance", "fails"), [(1e-6, True), (1e-1, False)])
 def test_a_rewriting_that_rounds_is_compared_to_the_tolerance(fused, tolerance, fails):
     def rounded(node: ir.Node, editor: GraphEditor) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any, cast
 
 import pytest
-from jax2onnx_testing._coverage import uncovered_operations
+from jax2onnx_testing._coverage import duplicate_ids, uncovered_operations
 from jax2onnx_testing.cli import main
 from jax2onnx_testing.collection import BrokenPlugin, find_cases, module_label
 
@@ -129,6 +130,13 @@ def test_operations_without_a_case_are_named():
 
     plugins = _plugins(jax2onnx_register=jax2onnx_register, jax2onnx_testcases=jax2onnx_testcases)
     assert uncovered_operations("jax2onnx-demo", plugins) == ["demo_b", "demo_c"]
+
+
+@pytest.mark.parametrize(("names", "twice"), [("ab", []), ("aba", ["demo::a"]), ("abab", ["demo::a", "demo::b"])])
+def test_names_that_several_cases_share_are_named(monkeypatch, names, twice):
+    found = [types.SimpleNamespace(id=f"demo::{name}") for name in names]
+    monkeypatch.setattr("jax2onnx_testing._coverage.find_cases", lambda _: found)
+    assert duplicate_ids("jax2onnx-demo") == twice
 
 
 def test_a_target_can_be_chosen(pytester, demo):

@@ -54,6 +54,16 @@ def test_masks_of_several_types_and_shapes_are_made_of_the_attention_mask(tmp_pa
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [("B", "S"), ("A", 1, 1, "T"), ("A", "S")])
+def test_a_mask_may_have_symbols_of_its_own(tmp_path, tokenizer, shape):
+    program = to_onnx(lambda tokens, mask: encode(tokens) + mask.astype(np.float32).mean(), [IDS, (shape, np.bool_)])
+    given = feeds()
+    del given["token_type_ids"]
+    found = run(written(tmp_path / "f", tokenizer, program) / "onnx" / "model.onnx", **given)["last_hidden_state"]
+    want = encode(jnp.asarray(given["input_ids"])) + given["attention_mask"].mean()
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
 def test_further_outputs_keep_their_names(tmp_path, tokenizer):
     program = to_onnx(lambda tokens: {"x": encode(tokens), "pooled": encode(tokens).mean(1)}, [IDS])
     found = interface(written(tmp_path / "f", tokenizer, program) / "onnx" / "model.onnx")
@@ -88,6 +98,12 @@ def test_a_tokenizer_with_more_tokens_than_the_model_knows_is_refused(tmp_path):
         (lambda tokens: tokens * 2.0, [IDS], {}, "has no features, floats"),
         (lambda a, b: encode(a) + encode(b), [IDS, IDS], {}, "Several inputs could be the tokens: a: int32"),
         (lambda tokens, s: encode(tokens) * s, [IDS, ()], {}, "the input s: float32\\[\\] is none of these"),
+        (lambda tokens: encode(tokens).swapaxes(0, 1), [IDS], {}, "has no features, floats \\[batch, length, features\\]"),
+        (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("T", "T"), np.bool_)], {}, "the input mask: bool\\[T, T\\] is none for tokens: int32\\[B, T\\]"),
+        (lambda tokens, mask: encode(tokens, mask.T), [IDS, (("T", "B"), np.bool_)], {}, "mask: bool\\[T, B\\] is none"),
+        (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("B", 7), np.bool_)], {}, "mask: bool\\[B, 7\\] is none"),
+        (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("B", 1, 1, "B"), np.bool_)], {}, "the mask in the shape of the tokens"),
+        (lambda tokens, segments: encode(tokens) + segments.sum(), [IDS, ((1, "T"), np.int32)], {}, "segments: int32\\[1, T\\] is none"),
         (lambda tokens: encode(tokens), [IDS], {"roles": {"images": "tokens"}}, "has no role 'images'"),
         (lambda tokens: encode(tokens), [IDS], {"roles": {"mask": "tokens", "tokens": "tokens"}}, "cannot have two roles"),
     ],

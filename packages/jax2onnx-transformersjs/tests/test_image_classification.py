@@ -78,13 +78,23 @@ def test_a_model_in_double_precision_gets_pixels_of_float32(tmp_path):
     np.testing.assert_allclose(found, given.mean((2, 3)) * 2, rtol=1e-5, atol=1e-6)
 
 
-def test_logits_are_what_a_softmax_at_the_end_is_computed_of(tmp_path):
-    program = to_onnx(lambda x: jax.nn.softmax(classify(x)), [("B", 16, 12, 3)])
+PROBABILITIES = {
+    "softmax": jax.nn.softmax,
+    "softmax in half precision": lambda x: jax.nn.softmax(x).astype(jnp.float16),
+    "softmax of half precision": lambda x: jax.nn.softmax(x.astype(jnp.float16)).astype(jnp.float32),
+    "softmax, written out": lambda x: jnp.exp(x - x.max(-1, keepdims=True)) / jnp.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_logits_are_what_a_softmax_at_the_end_is_computed_of(tmp_path, name):
+    program = to_onnx(lambda x: PROBABILITIES[name](classify(x)), [("B", 16, 12, 3)])
     given = pixels()
     folder = written(tmp_path / "f", program)
     assert "Softmax" not in operators(folder)
     want = jax.nn.softmax(classify(jnp.asarray(given.transpose(0, 2, 3, 1))))
-    np.testing.assert_allclose(jax.nn.softmax(logits(folder, given)), want, rtol=1e-5, atol=1e-6)
+    tolerance = 1e-2 if "of half" in name else 1e-5
+    np.testing.assert_allclose(jax.nn.softmax(logits(folder, given)), want, rtol=tolerance, atol=tolerance / 10)
 
 
 def test_a_softmax_over_the_batch_stays(tmp_path):
@@ -115,9 +125,10 @@ def test_one_mean_counts_for_all_channels(tmp_path):
     assert (found["do_normalize"], found["image_mean"], found["image_std"]) == (True, [0.5] * 3, [0.1, 0.2, 0.3])
 
 
-def test_the_centre_is_cut_out_of_an_image_of_a_shorter_edge(tmp_path):
-    found = entries(written(tmp_path / "f", images=Images(shortest_edge=20)), "preprocessor_config.json")
-    assert found["size"] == {"shortest_edge": 20}
+@pytest.mark.parametrize("edge", [16, 20])
+def test_the_centre_is_cut_out_of_an_image_of_a_shorter_edge(tmp_path, edge):
+    found = entries(written(tmp_path / "f", images=Images(shortest_edge=edge)), "preprocessor_config.json")
+    assert found["size"] == {"shortest_edge": edge}
     assert (found["do_center_crop"], found["crop_size"]) == (True, {"height": 16, "width": 12})
 
 
@@ -147,6 +158,7 @@ def test_one_of_two_outputs_is_chosen_by_its_role(tmp_path):
         (lambda x: x[:, 0, 0], [("B", 3, 8, 3)], {}, "are not known: say images=Images\\(layout="),
         (lambda x: x[:, 0, 0], [("B", 8, 8, 3)], {"images": Images(layout="NCHW")}, "no 1 or 3 channels in NCHW"),
         (lambda x: x[:, 0, 0], [("B", 8, 8, 3)], {"images": Images(size=(9, 9))}, "size is \\(9, 9\\), and the input"),
+        (lambda x: x[:, 0, 0], [("B", 8, 9, 3)], {"images": Images(shortest_edge=8)}, "shorter edge 8, no centre of 8 x 9 pixels can be cut out"),
         (lambda x: x[:, 0, 0], [("B", "H", "W", 3)], {}, "size of the images is not known"),
         (lambda x, y: x[:, 0, 0] + y, [("B", 8, 8, 3), ()], {}, "gives a model images alone"),
         (lambda x: x[:, 0, 0], [("B", 8, 8, 3)], {"labels": ["a", "b"]}, "2 names, and the model tells 3 classes apart"),
@@ -176,6 +188,9 @@ def test_a_model_with_states_is_refused(tmp_path):
         ({"size": (0, 3)}, "size is a height and a width"), ({"layout": "HWC"}, "layout is 'NHWC' or 'NCHW'"),
         ({"resample": "cubic"}, "resample is 'nearest'"), ({"mean": [1, 2]}, "mean has a number for each channel"),
         ({"std": [0.0]}, "greater than 0"), ({"rescale": 0.0}, "rescale is greater than 0"),
+        ({"rescale": float("inf")}, "finite, not inf"), ({"rescale": float("nan")}, "finite, not nan"),
+        ({"mean": [float("nan")]}, "mean has finite numbers"), ({"std": [1, 1, float("inf")]}, "std has finite numbers"), ({"mean": ["a"]}, "mean has finite"),
+        ({"shortest_edge": 0}, "shortest_edge"), ({"shortest_edge": 20.5}, "shortest_edge"),
     ],
 )  # fmt: skip
 def test_impossible_preparations_are_refused(options, message):

@@ -185,12 +185,12 @@ def test_the_context_can_be_shorter(tmp_path, tokenizer):
 
 
 def test_a_context_without_tokens_is_refused(tmp_path, tokenizer):
-    with pytest.raises(OptionError, match="context_length is 0"):
+    with pytest.raises(OptionError, match="context_length is a number of tokens, not 0"):
         written(tmp_path / "f", tokenizer, context_length=0)
 
 
 def test_a_context_longer_than_the_positions_is_refused(tmp_path, tokenizer):
-    with pytest.raises(OptionError, match="context_length is 33, and the model knows 32 positions"):
+    with pytest.raises(OptionError, match="context_length is 33, and the model has 32 positions or places"):
         written(tmp_path / "f", tokenizer, context_length=33)
 
 

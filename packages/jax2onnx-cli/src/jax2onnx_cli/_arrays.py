@@ -66,23 +66,26 @@ def _number(text: str, content: str, dtype: ir.DataType | None) -> Array | None:
 
 
 def _typed(array: Array, dtype: ir.DataType | None) -> Array:
-    """An array as the dtype of its input, where NumPy's files have no name for that dtype, such as bfloat16."""
-    if array.dtype.kind == "V" and dtype is not None and array.dtype.itemsize == dtype.numpy().itemsize:
-        return array.view(dtype.numpy())
+    """An array as the dtype of its input, where that is one that NumPy's files have no name for, such as bfloat16."""
+    wanted = None if dtype is None else dtype.numpy()
+    if wanted is not None and wanted.kind == array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
+        return array.view(wanted)
     return array
 
 
 def _load(text: str, inputs: Mapping[str, ir.DataType | None]) -> Array | dict[str, Array]:
     import numpy as np
+    from jax2onnx_runtime.array_files import UNREADABLE
 
     path = Path(text)
     if not path.is_file():
         hint = f"; the inputs are {', '.join(inputs)}" if "=" in text else ""
         raise BadInput(f"--input {text}: there is no such file{hint}.")
     try:
-        loaded = np.load(path)
-        return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, OSError, EOFError) as error:
+        with path.open("rb") as stream:
+            loaded = np.load(stream)
+            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+    except UNREADABLE as error:
         raise BadInput(f"--input {text}: it is no .npy or .npz file of numbers.") from error
 
 

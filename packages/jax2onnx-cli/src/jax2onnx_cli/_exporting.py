@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from jax2onnx_runtime.verification import Verification
 
 __all__ = [
-    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "outcome_text", "read_numbers",
+    "Comparison", "Request", "comparison_options", "default_output", "export", "export_options", "names_variables", "outcome_text", "read_numbers", "unique",
 ]  # fmt: skip
+
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 _Callback = Callable[..., Result]
 
@@ -223,7 +226,7 @@ def _names(option: str, text: str | None) -> list[str] | dict[str, str] | None:
         raise BadInput(
             f"{option} {text!r}: write names, a,b, or pairs of an own name and a new one, x=a,y=b; not both."
         )
-    return [name for name, _, _ in pairs] if signs == {""} else {name: new for name, _, new in pairs}
+    return [name for name, _, _ in pairs] if signs == {""} else unique(option, ((name, new) for name, _, new in pairs))
 
 
 def names_variables(states: Sequence[str]) -> bool:
@@ -237,7 +240,7 @@ def _states(texts: Sequence[str]) -> object:
         return None
     if not names_variables(texts):
         pairs = (text.partition("=") for text in texts)
-        return {_position(given): _position(returned) for given, _, returned in pairs}
+        return unique("--states", ((_position(given), _position(returned)) for given, _, returned in pairs))
     if len(texts) > 1:
         raise BadInput(
             f"--states {texts[0]}: several states are pairs of an input and an output, such as cache=new_cache."
@@ -251,7 +254,7 @@ def _layouts(option: str, texts: Sequence[str]) -> Mapping[int | str, str] | Non
     for text, (name, _, layout) in zip(texts, pairs, strict=True):
         if not name or not layout:
             raise BadInput(f"{option} {text!r}: write a name and a layout, such as x=NCHW.")
-    return {_position(name): layout for name, _, layout in pairs} or None
+    return unique(option, ((_position(name), layout) for name, _, layout in pairs)) or None
 
 
 def _position(text: str) -> int | str:
@@ -260,13 +263,22 @@ def _position(text: str) -> int | str:
 
 def read_numbers(option: str, texts: Sequence[str]) -> Mapping[str, int]:
     """The numbers of symbols: `B=3`, several with commas or in several texts."""
-    numbers = {}
+    numbers = []
     for text in (part for given in texts for part in given.split(",")):
         symbol, _, number = map(str.strip, text.partition("="))
         if not symbol.isidentifier() or not number.isdecimal():
             raise BadInput(f"{option} {text!r}: write a symbol and its number, such as B=3.")
-        numbers[symbol] = int(number)
-    return numbers
+        numbers.append((symbol, int(number)))
+    return unique(option, numbers)
+
+
+def unique(option: str, pairs: Iterable[tuple[Key, Item]]) -> dict[Key, Item]:
+    """The pairs of an option as a dict. Raises BadInput where two of them say something different of one thing."""
+    found: dict[Key, Item] = {}
+    for key, item in pairs:
+        if found.setdefault(key, item) != item:
+            raise BadInput(f"{option} says two things of {key}: {found[key]} and {item}; which of them is meant?")
+    return found
 
 
 def read_runs(option: str, text: str) -> list[Mapping[str, int]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-import ml_dtypes  # noqa: F401 (np.dtype knows its types)
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -140,6 +141,12 @@ def test_types_that_numpy_has_no_name_for(jax2onnx, exported):
     assert jax2onnx("run", "double.onnx", "-i", "x.npy").code == 0
 
 
+@pytest.mark.parametrize("dtype", ["f16", "i16"])
+def test_bits_of_such_types_are_no_others(refused, exported, dtype):
+    np.save("x.npy", np.ones(3, ml_dtypes.bfloat16))
+    assert "type |V2" in refused("run", exported("double", f"{dtype}[3]"), "-i", "x.npy")
+
+
 def test_another_target_runs_it(jax2onnx, exported):
     assert (
         jax2onnx("run", exported("double", "f32[N]"), "--random", "--target", "onnx", "--json").data["target"] == "onnx"
@@ -205,6 +212,8 @@ def test_a_runtime_that_is_not_installed(jax2onnx, exported, monkeypatch):
         (("-i", "tabel=wide.npy"), "there is no such file; the inputs are table, index"),
         (("-i", "models.py"), "it is no .npy or .npz file of numbers"),
         (("-i", "objects.npy"), "it is no .npy or .npz file of numbers"),
+        (("-i", "broken.npz"), "it is no .npy or .npz file of numbers"),
+        (("-i", "table=brains.npy", "--random"), "has type |V2, but the model takes float32"),
         (("-i", "wide.npy", "--random"), "has type float64, but the model takes float32: array.astype('float32')"),
         (("-i", "flat.npy", "--random"), "Input 'table' has shape (3,), but the program was exported for (N, 3)"),
         (("-i", "four.npy", "--random"), "Input 'table' has size 4 on axis 1, but it should be 3"),
@@ -220,6 +229,7 @@ def test_a_runtime_that_is_not_installed(jax2onnx, exported, monkeypatch):
         (("-i", "names.npz", "--random"), "There is no input 'tabel'; the inputs are table, index"),
         (("--random", "--sizes", "M=3"), "there is no symbol 'M'; the symbols are K, N"),
         (("-i", "good.npy", "--random", "--sizes", "N=4"), "N is to be 4, but an array has 2"),
+        (("--random", "--sizes", "N=3,K=1", "--sizes", "N=4"), "--sizes says two things of N: 3 and 4"),
         (("--random", "--sizes", "N"), "--sizes 'N': write a symbol and its number"),
         (("--random", "-o", "out.npy"), "the outputs become an .npz file"),
         (("--random", "-o", "missing/out.npz"), "there is no directory missing"),
@@ -233,6 +243,9 @@ def test_arrays_that_cannot_be_used(refused, exported, arguments, why):
     np.save("four.npy", np.ones((2, 4), np.float32))
     np.save("good.npy", np.ones((2, 3), np.float32))
     np.save("objects.npy", np.array([None]), allow_pickle=True)
+    np.save("brains.npy", np.ones((2, 3), ml_dtypes.bfloat16))
+    np.savez("whole.npz", table=np.ones((2, 3), np.float32))
+    Path("broken.npz").write_bytes(Path("whole.npz").read_bytes()[:-9])
     np.savez("names.npz", tabel=np.ones((2, 3), np.float32))
     assert why in refused("run", file, *arguments)
 

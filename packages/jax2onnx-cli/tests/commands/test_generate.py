@@ -45,6 +45,7 @@ def test_a_token_ends_the_sequence(jax2onnx, decoder):
         (("--ids", "1", "--prompt", "a"), "Give --prompt TEXT, or --ids N,…"),
         (("--ids", "one"), "tokens are whole numbers with commas"),
         (("--ids", "1", "--role", "tokens"), "write a role and a name, such as tokens=x"),
+        (("--ids", "1", "--role", "mask=x", "--role", "mask="), "--role says two things of mask: x and None"),
         (("--ids", "1", "--role", "mask=x"), "roles: mask = 'x', but the inputs that are no states are tokens"),
         (("--ids", "77"), "The prompt has the token 77, but those of the model are from 0 to 9"),
         (("--prompt", "text"), "The prompt is a text: give --tokenizer tokenizer.json"),

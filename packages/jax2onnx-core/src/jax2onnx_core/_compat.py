@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import itertools
 import os
-import sys
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import jax
 import numpy as np
 from jax._src import api_util as _api_util
 from jax._src import config as _config
 from jax._src import core as _core
+from jax._src import custom_batching as _custom_batching
 from jax._src import debugging as _debugging
 from jax._src import dtypes as _dtypes
 from jax._src import effects as _effects
-from jax._src import mesh as _mesh
 from jax._src import pjit as _pjit
-from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info
 from jax._src import tree_util as _tree_util
 from jax._src.export import shape_poly as _shape_poly
@@ -31,7 +28,6 @@ from jax._src.interpreters import batching as _batching
 from jax._src.interpreters import mlir as _mlir
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax
-from jax._src.lax import parallel as _parallel
 from jax._src.state import discharge as _discharge
 from jax.extend import linear_util
 from jax.extend.core import primitives as _primitives
@@ -62,38 +58,29 @@ __all__ = [
     "bind_primitive",
     "calling_function",
     "canonical_dtype",
-    "check_codes",
-    "checkify_kind",
     "closed",
     "cond_p",
     "current_frame",
     "default_float",
-    "default_options",
     "defines_sizes",
     "definition",
-    "divided",
     "eval_jaxpr",
     "exact_fraction",
-    "has_mesh",
-    "in_no_mesh",
     "in_trace_of",
     "inner_jaxprs",
-    "is_checkify_effect",
-    "is_checkify_error",
-    "is_checkify_imported",
+    "is_batched_by_user",
     "is_drop_var",
     "is_extended_dtype",
     "is_jaxpr",
     "is_literal",
     "is_reshape",
-    "is_type_cast",
     "is_user_file",
     "key_physical_aval",
     "largest_of",
     "name_stack",
-    "on_a_mesh",
     "open_jaxpr",
-    "options_of",
+    "plain_call_of",
+    "plain_shape",
     "prints",
     "random_keys",
     "rebuild_jaxpr",
@@ -107,17 +94,12 @@ __all__ = [
     "traced_equation",
     "traced_source",
     "tree_differences",
-    "typed_sharding",
     "user_frame",
     "while_p",
-    "with_check_codes",
     "with_constants",
     "with_exact_shape",
     "without_dead_equations",
-    "without_experiments",
-    "without_mesh",
     "without_references",
-    "without_sharding",
     "wrap_key",
 ]  # fmt: skip
 
@@ -133,7 +115,6 @@ is_user_file = _source_info.is_user_filename
 _EXPORT = os.path.join(os.path.dirname(__file__), "program", "export.py")
 _source_info.register_exclusion(os.path.dirname(__file__))
 
-_CHECKIFY = "jax._src.checkify"
 
 # From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
 _ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)
@@ -211,6 +192,17 @@ def is_traced_now(value: object) -> bool:
 def is_jitted(eqn: Equation) -> bool:
     """Whether an equation is the call of a jitted function."""
     return eqn.primitive is _pjit.jit_p
+
+
+def is_batched_by_user(eqn: Equation) -> bool:
+    """Whether an equation is the call of a function for which the user says what `jax.vmap` computes."""
+    return eqn.primitive is _custom_batching.custom_vmap_p
+
+
+def plain_call_of(eqn: Equation) -> Equation:
+    """A plain call of the function that an equation with a `vmap` of its own calls."""
+    (jaxpr,) = inner_jaxprs(eqn)
+    return eqn.replace(primitive=_core.closed_call_p, params={"call_jaxpr": jaxpr})
 
 
 def eval_jaxpr(jaxpr: Jaxpr, *operands: jax.Array, consts: Sequence[PyTree] = ()) -> list[jax.Array]:
@@ -360,14 +352,14 @@ def with_exact_shape(aval: TraceableAval, shape: Dims) -> TraceableAval:
     """The aval with these very dimensions: JAX would make plain ints of subclasses of int."""
     if shape == tuple(aval.shape) and all(type(a) is type(b) for a, b in zip(shape, aval.shape, strict=True)):
         return aval
-    plain = _plain(shape)
+    plain = plain_shape(shape)
     # JAX keeps one object for all equal avals, so the one that remembers symbols has to be a copy.
     result = _unshared(aval.update(shape=plain))
     object.__setattr__(result, "shape", shape)
     return result
 
 
-def _plain(shape: Dims) -> Dims:
+def plain_shape(shape: Dims) -> Dims:
     """The dimensions without what subclasses of int remember."""
     return tuple(int(d) if is_static(d) else d for d in shape)
 
@@ -407,44 +399,6 @@ def is_extended_dtype(dtype: object) -> bool:
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.extended))
 
 
-def is_checkify_imported() -> bool:
-    """Whether anybody uses `jax.experimental.checkify`; JAX alone does not."""
-    return _CHECKIFY in sys.modules
-
-
-def is_checkify_error(value: object) -> bool:
-    """Whether a result is the error of a function of `checkify`."""
-    return is_checkify_imported() and isinstance(value, sys.modules[_CHECKIFY].Error)
-
-
-def is_checkify_effect(key: object) -> bool:
-    """Whether a key is a kind of errors of `checkify`."""
-    return is_checkify_imported() and isinstance(key, sys.modules[_CHECKIFY].ErrorEffect)
-
-
-def checkify_kind(effect: PyTree) -> str:
-    """The name of a kind of errors: that of its class, with the types of the arguments in its text."""
-    types = ", ".join(f"{x.dtype}{list(x.shape) if x.shape else ''}" for x in effect.shape_dtypes)
-    return f"{effect.error_type.__name__}({types})" if types else effect.error_type.__name__
-
-
-def check_codes(error: PyTree) -> list[int]:
-    """The codes of the checks that an error of `checkify` may come from, in order."""
-    return sorted(error._metadata)
-
-
-def with_check_codes(error: PyTree, code: Callable[[jax.Array], jax.Array], codes: Mapping[int, int]) -> PyTree:
-    """An error of `checkify` with other codes.
-
-    Args:
-      error: the error.
-      code: computes the new codes from its codes.
-      codes: the codes of all checks → the new ones.
-    """
-    new = {effect: code(old) for effect, old in error._code.items()}
-    return dataclasses.replace(error, _code=new, _metadata={codes[c]: kind for c, kind in error._metadata.items()})
-
-
 def default_float() -> Dtype:
     return np.dtype(_dtypes.canonicalize_dtype(np.float64))
 
@@ -459,148 +413,9 @@ def traceable_dtype(dtype: Dtype) -> Dtype:
     return canonical if is_extended_dtype(canonical) else jax.numpy.promote_types(canonical, canonical)
 
 
-# What rules and decompositions are written for: JAX's defaults, with 64-bit types.
-_DEFAULT_OPTIONS = {
-    "jax_enable_x64": True,
-    "jax_explicit_x64_dtypes": "allow",
-    "jax_numpy_dtype_promotion": "standard",
-    "jax_numpy_rank_promotion": "allow",
-    "jax_default_matmul_precision": None,
-    "jax_legacy_prng_key": "allow",
-    "jax_random_seed_offset": 0,
-    "jax_disable_jit": False,
-    "jax_no_tracing": False,
-    "jax_no_execution": False,
-    "jax_debug_infs": False,
-    "jax_debug_key_reuse": False,
-    "jax_debug_nans": False,
-    "jax_enable_checks": False,
-    "jax_check_static_indices": False,
-    "jax_check_tracer_leaks": False,
-    "jax_error_checking_behavior_divide": "ignore",
-    "jax_error_checking_behavior_nan": "ignore",
-    "jax_error_checking_behavior_oob": "ignore",
-    "jax_transfer_guard_device_to_device": "allow",
-    "jax_transfer_guard_device_to_host": "allow",
-    "jax_transfer_guard_host_to_device": "allow",
-}
-# Other jaxprs for the same operations: primitives that plugins do not know, weights as literals.
-_EXPERIMENTS = {
-    "jax_custom_jvp3": False,
-    "jax_custom_vjp3": False,
-    "jax_remat3": False,
-    "jax_scan3": False,
-    "jax_use_simplified_jaxpr_constants": False,
-}
-
-
-def default_options() -> contextlib.AbstractContextManager[None]:
-    """Inside, JAX has its default options and 64-bit types, whatever the user has set."""
-    return _options(_DEFAULT_OPTIONS | _EXPERIMENTS)
-
-
-def default_types(*, x64: bool) -> contextlib.AbstractContextManager[None]:
-    """Inside, JAX's types are those of a user with or without 64 bits: a function that asks for float64 gets float32 without."""
-    return _options({"jax_enable_x64": x64, "jax_explicit_x64_dtypes": "warn"})
-
-
-def without_experiments() -> contextlib.AbstractContextManager[None]:
-    """Inside, the user's options hold, but for those by which JAX tries out another form of jaxprs."""
-    return _options(_EXPERIMENTS)
-
-
-def options_of(eqn: Equation) -> contextlib.AbstractContextManager[None]:
-    """Inside, those options hold that an equation remembers from its trace, and that change what it computes."""
-    kept, option = eqn.ctx.threefry_partitionable, _config.threefry_partitionable
-    return contextlib.nullcontext() if option.value == kept else option(kept)
-
-
-@contextlib.contextmanager
-def _options(values: Mapping[str, object]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for name, value in values.items():
-            state = _config.config_states.get(name)  # some options are older or newer than this JAX
-            if state is not None and state.value != value:
-                stack.enter_context(state(value))
-        yield
-
-
-@contextlib.contextmanager
-def without_mesh() -> Iterator[None]:
-    """Inside, JAX is in the context of no mesh, whatever `jax.set_mesh` was called with."""
-    concrete = _sharding_impls._internal_use_concrete_mesh(_mesh.empty_concrete_mesh)
-    with jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh), concrete:
-        yield
-
-
-def on_a_mesh(eqn: Equation) -> bool:
-    """Whether an equation, or one of its results, knows of a mesh of devices."""
-    return not eqn.ctx.cur_abstract_mesh.empty or any(map(has_mesh, eqn.outvars))
-
-
-def has_mesh(atom: Atom) -> bool:
-    """Whether the type of a variable knows of a mesh of devices."""
-    return _has_mesh(atom.aval)
-
-
-def _has_mesh(aval: object) -> bool:
-    return isinstance(aval, _core.ShapedArray) and not aval.sharding.mesh.empty
-
-
-def without_sharding(aval: Aval) -> Aval:
-    """The aval of the whole array, as if there were one device."""
-    if not _has_mesh(aval):
-        return aval
-    return with_exact_shape(_core.ShapedArray(_plain(aval.shape), aval.dtype, aval.weak_type), aval.shape)
-
-
-def typed_sharding(sharding: object) -> jax.sharding.NamedSharding | None:
-    """A sharding that is part of a type, because axes of its mesh are explicit; None for any other."""
-    if isinstance(sharding, jax.sharding.NamedSharding) and any(
-        kind is jax.sharding.AxisType.Explicit for kind in sharding.mesh.axis_types
-    ):
-        return sharding
-    return None
-
-
-def divided(array: jax.Array, sharding: jax.sharding.NamedSharding) -> jax.Array:
-    """The array, divided over the devices that there are."""
-    if isinstance(sharding.mesh, jax.sharding.Mesh):
-        return jax.device_put(array, sharding)
-    mesh = sharding.mesh
-    devices = np.array(jax.devices()[: mesh.size]).reshape(mesh.axis_sizes)
-    concrete = jax.sharding.Mesh(devices, mesh.axis_names, axis_types=mesh.axis_types)
-    return jax.device_put(array, jax.sharding.NamedSharding(concrete, sharding.spec))
-
-
-def in_no_mesh(eqn: Equation) -> Equation:
-    """The equation, as if it had been traced in the context of no mesh; its shardings are left open."""
-    params = {name: _open_sharding(name, value) for name, value in eqn.params.items()}
-    if eqn.ctx.cur_abstract_mesh.empty:
-        return eqn.replace(params=params)
-    with eqn.ctx.manager, without_mesh():
-        return eqn.replace(params=params, ctx=_core.JaxprEqnContext())
-
-
 def is_reshape(eqn: Equation) -> bool:
     """Whether an equation gives its operand another shape, without a comparison of their sizes where they have symbols."""
     return eqn.primitive is _lax.reshape_p
-
-
-_TYPE_CASTS = (_core.pvary_p, _core.reduced_vary_cast_p, _parallel.preduced_p, _parallel.vary_unreduced_cast_p)
-
-
-def is_type_cast(eqn: Equation) -> bool:
-    """Whether an equation says nothing but along which axes of a mesh its operand differs between devices."""
-    return eqn.primitive in _TYPE_CASTS
-
-
-def _open_sharding(name: str, value: object) -> object:
-    if name == "out_sharding" or (name == "sharding" and isinstance(value, jax.sharding.NamedSharding)):
-        return None
-    if name in ("in_shardings", "out_shardings") and isinstance(value, tuple):
-        return (_sharding_impls.UNSPECIFIED,) * len(value)
-    return value
 
 
 def as_weak(array: jax.Array) -> jax.Array:

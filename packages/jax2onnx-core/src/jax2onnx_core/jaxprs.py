@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax2onnx_core._compat import (
     bind_primitive,
     defines_sizes,
     eval_jaxpr,
+    inner_jaxprs,
     is_drop_var,
     is_extended_dtype,
     is_jaxpr,
@@ -26,7 +28,7 @@ from jax2onnx_core.jax_types import Aval, Equation, Jaxpr
 
 __all__ = [
     "AbsentWeight", "Aval", "Dim", "Dims", "Equation", "Jaxpr", "StaticParams", "bind_equation", "bind_primitive", "bounds", "defines_sizes", "definitely_le",
-    "dim_expression", "eval_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
+    "dim_expression", "eval_jaxpr", "every_jaxpr", "is_drop_var", "is_extended_dtype", "is_jaxpr", "is_literal", "is_positive", "is_static",
     "is_symbolic_dim", "open_jaxpr", "scan_counts", "struct", "user_frame",
 ]  # fmt: skip
 
@@ -37,6 +39,18 @@ def struct(aval: Aval) -> jax.ShapeDtypeStruct:
     It is not weakly typed: what a rule computes has the dtype of its operands, whatever JAX's default dtype is.
     """
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+
+
+def every_jaxpr(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """A jaxpr and those in its equations, at any depth; each once, however many calls share it."""
+    pending, seen = [jaxpr], {id(jaxpr)}
+    while pending:
+        one = pending.pop()
+        yield one
+        for eqn in open_jaxpr(one)[0].eqns:
+            fresh = [inner for inner in inner_jaxprs(eqn) if id(inner) not in seen]
+            seen.update(map(id, fresh))
+            pending += fresh
 
 
 def is_positive(dim: Dim) -> bool:

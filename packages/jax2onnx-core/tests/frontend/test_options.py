@@ -22,6 +22,7 @@ _OPTIONS = {
     "jax_disable_jit": True,
     "jax_enable_checks": True,
     "jax_error_checking_behavior_divide": "raise",
+    "jax_error_checking_behavior_nan": "raise",
     "jax_error_checking_behavior_oob": "raise",
     "jax_explicit_x64_dtypes": "error",
     "jax_legacy_prng_key": "error",

@@ -200,6 +200,9 @@ def test_swapped_halves_with_signs(fused, form):
         ("a mask", ("Neg(w)", "Neg(x)")),
         ("backwards", ("Slice(x5, down, far, last, down)", "Slice(x5, down, far, four, down)")),
         ("signs of pairs", ("float[2,1] {-1, 1}", "float[2] {-1, 1}")),
+        ("rolled", ("float[4] {-1, -1, 1, 1}", "float {-1}")),  # one sign for all features
+        ("rolled", ("float[4] {-1, -1, 1, 1}", "float[2,4] {-1, -1, 1, 1, -1, -1, 1, 1}")),  # the signs of two heads
+        ("rolled", ("{-1, -1, 1, 1}", "{-1, -1, 1, 2}")),
     ],
 )
 def test_swapped_halves_with_other_signs_stay(fused, form, change):

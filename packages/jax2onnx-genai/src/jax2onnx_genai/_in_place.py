@@ -5,6 +5,7 @@ from __future__ import annotations
 from jax2onnx_generation.decoders.interface import PAST, PRESENT
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.traversal import needed_by
 
 __all__ = ["check_in_place"]
@@ -24,7 +25,7 @@ def check_in_place(model: ir.Model) -> None:
     for output in model.graph.outputs[1:]:
         past = inputs[(output.name or "").replace(PRESENT, PAST)]
         node = output.producer()
-        readers = {use.node for use in past.uses() if use.node.op_type not in ("Shape", "Size")}
+        readers = _readers(past)
         if node is None or (node in readers and not _is_in_place(node, past, output)):
             reason = "is no update that works in place"
         elif not readers - {node} <= needed_by(node):
@@ -35,6 +36,16 @@ def check_in_place(model: ir.Model) -> None:
             f"onnxruntime-genai lets caches of a fixed capacity share their memory, but the new value of {past.name} {reason}: "
             "write the new keys and values with jax.lax.dynamic_update_slice and let attention read what that returns."
         )
+
+
+def _readers(value: ir.Value) -> set[ir.Node]:
+    """The nodes that read the elements of a value, also by way of views, which have its memory in ONNX Runtime."""
+    found, pending = set[ir.Node](), [value]
+    while pending:
+        nodes = [use.node for use in pending.pop().uses() if use.node.op_type not in ("Shape", "Size")]
+        found.update(nodes)
+        pending += [node.outputs[0] for node in nodes if facts_of(node.op_type).is_view or node.op_type == "Identity"]
+    return found
 
 
 def _is_in_place(node: ir.Node, past: ir.Value, present: ir.Value) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from jax2onnx_generation.decoders.interface import DecoderInterface
 from jax2onnx_generation.texts.tokenizer_files import SpecialTokens, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
@@ -48,15 +49,9 @@ def special_tokens(
     return tokens
 
 
-def checked_length(given: int | None, files: TokenizerFiles | None, capacity: int | None) -> int:
-    """The most tokens of a text: as given, the capacity of the caches, or what the files say; OptionError where none fits."""
-    length = given
-    if length is None:
-        length = capacity if capacity is not None or files is None else files.context_length()
+def checked_length(given: int | None, files: TokenizerFiles | None, decoder: DecoderInterface) -> int:
+    """The most tokens of a text: as given, what the decoder has places and positions for, or what the files say; OptionError where none says it."""
+    length = decoder.context_length(given, None if files is None else files.context_length())
     if length is None:
         raise OptionError("context_length: give the most tokens of a prompt and its continuation; no file says it.")
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise OptionError(f"context_length is a number of tokens, not {length!r}.")
-    if capacity is not None and length > capacity:
-        raise OptionError(f"context_length={length}, but the caches of the model have {capacity} places.")
     return length

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jax2onnx_graph.options import check_flag
-from jax2onnx_runtime.folders import FolderOption, complete_folder
+from jax2onnx_runtime.folders import FolderOption
 
 if TYPE_CHECKING:
     from jax2onnx_generation.decoders.declaration import Roles
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GenaiWriter", "write", "writer"]
 
-_MODEL, _CONFIGURATION = "model.onnx", "genai_config.json"
+_MODEL = "model.onnx"
 
 
 def write(
@@ -43,8 +42,8 @@ def write(
       eos: the tokens that end a text; by default what the files of the tokenizer say.
       bos: the token with which a text begins; likewise, else the first of `eos`.
       pad: the token that fills up the shorter sequences of a batch; likewise.
-      context_length: the most tokens of a prompt and its continuation; by default the capacity of the caches, or what the
-        files of the tokenizer say.
+      context_length: the most tokens of a prompt and its continuation; by default the capacity of the caches or the number of
+        positions, or what the files of the tokenizer say.
       quantize: the model in fewer bits: "int4", "int8", …
       dtype: "float16" for weights, caches and logits in half precision.
       roles: which inputs and outputs are the tokens, positions, mask and logits, where their names do not tell.
@@ -59,45 +58,24 @@ def write(
       OptionError: an option is wrong, or the program is no decoder that the runtime can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
-    from jax2onnx_generation.decoders.interface import decoder_interface
-    from jax2onnx_generation.decoders.signature import decoder_signature
-    from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
-    from jax2onnx_generation.texts.tokenizer_files import TokenizerFiles
-    from jax2onnx_graph.saving.writing import save_model, save_text
-
     from jax2onnx_genai._configuration import configuration
-    from jax2onnx_genai._grouped_queries import group_queries
-    from jax2onnx_genai._in_place import check_in_place
     from jax2onnx_genai._last_logits import keep_last_logits
-    from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
+    from jax2onnx_genai._options import HALF, check_dtype, in_fewer_bits
     from jax2onnx_genai._padding import refuse_padding
+    from jax2onnx_genai._parts import TextOptions, folder_decoder, write_files
 
     check_dtype(dtype)
     check_flag("last_logits", last_logits)
     portable = program.portable()
-    model = with_separate_caches(portable.model, portable.target)
-    is_half = not {quantize, dtype}.isdisjoint(HALF)
-    # ONNX Runtime's own operator for attention is not converted to half precision.
-    fuse = None if is_half else functools.partial(group_queries, portable.target)
-    decoder = decoder_interface(model, decoder_signature(model, roles), portable.target, fuse=fuse)
-    if decoder.is_shared:
-        check_in_place(decoder.model)
+    decoder = folder_decoder(portable, roles, is_half=not {quantize, dtype}.isdisjoint(HALF))
     if not decoder.hides_padding and decoder.batch != 1:
         refuse_padding(decoder, portable.target)
     if last_logits:
         keep_last_logits(decoder, portable.target)
-    files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
-    tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
-    length = checked_length(context_length, files, decoder.capacity)
-    model = in_fewer_bits(model, portable, (quantize, dtype))
-    decoder = dataclasses.replace(decoder, model=model)
-    with complete_folder(folder) as part:
-        save_model(model, part / _MODEL, external_data)
-        save_text(configuration(decoder, tokens, length, _MODEL), part / _CONFIGURATION)
-        if files is not None:
-            files.write(part)
-        names = sorted(file.name for file in part.iterdir())
-    return [Path(folder) / name for name in names]
+    texts = TextOptions.read(tokenizer, eos, bos, pad, context_length, decoder)
+    model = in_fewer_bits(decoder.model, portable, (quantize, dtype))
+    text = configuration(dataclasses.replace(decoder, model=model), texts.tokens, texts.length, _MODEL)
+    return write_files(folder, {_MODEL: model}, text, texts.files, external_data)
 
 
 class GenaiWriter:

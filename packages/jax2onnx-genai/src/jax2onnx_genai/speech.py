@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jax2onnx_graph.errors import OptionError
-from jax2onnx_runtime.folders import complete_folder
 
 if TYPE_CHECKING:
     from jax2onnx_generation.decoders.declaration import Roles
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_speech"]
 
-_ENCODER, _DECODER, _CONFIGURATION = "encoder.onnx", "decoder.onnx", "genai_config.json"
+_ENCODER, _DECODER = "encoder.onnx", "decoder.onnx"
 
 
 def write_speech(
@@ -54,48 +52,26 @@ def write_speech(
       OptionError: an option is wrong, or the programs are none that the runtime can run.
       SaveError: the folder has files in it, or writing failed; nothing is left half-written.
     """
-    from jax2onnx_generation.decoders.interface import decoder_interface
-    from jax2onnx_generation.decoders.signature import decoder_signature
-    from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
-    from jax2onnx_generation.texts.tokenizer_files import TokenizerFiles
-    from jax2onnx_graph.saving.writing import save_model, save_text
-
     from jax2onnx_genai._configuration import speech_configuration
-    from jax2onnx_genai._encoder import crossing, encoder_model, turned_inputs
-    from jax2onnx_genai._grouped_queries import group_queries
-    from jax2onnx_genai._in_place import check_in_place
-    from jax2onnx_genai._options import HALF, check_dtype, checked_length, in_fewer_bits, special_tokens
+    from jax2onnx_genai._encoder import crossing, encoder_model
+    from jax2onnx_genai._options import HALF, check_dtype, in_fewer_bits
+    from jax2onnx_genai._parts import TextOptions, folder_decoder, write_files
     from jax2onnx_genai._speech_inputs import without_mask
 
     check_dtype(dtype)
-    source, target = _encoder_and_decoder(bundle.links, list(bundle))
-    encoder = bundle[source].model.clone()
-    model = with_separate_caches(bundle[target].model, bundle[target].target)
+    source, target = (bundle[name] for name in _encoder_and_decoder(bundle.links, list(bundle)))
+    encoder = source.model.clone()
     found = crossing(encoder, bundle.links)
-    encoder_model(encoder, bundle[source].target, found)
-    turned_inputs(model, found)
-    is_half = not {quantize, dtype}.isdisjoint(HALF)
-    fuse = None if is_half else functools.partial(group_queries, bundle[target].target)
-    signature = decoder_signature(model, roles)
-    decoder = decoder_interface(model, signature, bundle[target].target, fuse=fuse, beside=found.inputs)
-    if decoder.is_shared:
-        check_in_place(decoder.model)
-    without_mask(decoder, found, bundle[target].target)
-    files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
-    tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
-    length = checked_length(context_length, files, decoder.capacity)
+    encoder_model(encoder, source.target, found)
+    decoder = folder_decoder(target, roles, is_half=not {quantize, dtype}.isdisjoint(HALF), found=found)
+    without_mask(decoder, found, target.target)
+    texts = TextOptions.read(tokenizer, eos, bos, pad, context_length, decoder)
     models = {
-        name: in_fewer_bits(one, bundle[program], (quantize, dtype))
-        for name, one, program in ((_ENCODER, encoder, source), (_DECODER, model, target))
+        name: in_fewer_bits(model, program, (quantize, dtype))
+        for name, model, program in ((_ENCODER, encoder, source), (_DECODER, decoder.model, target))
     }
-    with complete_folder(folder) as part:
-        for name, one in models.items():
-            save_model(one, part / name, external_data)
-        save_text(speech_configuration(decoder, found, tokens, length, (_ENCODER, _DECODER)), part / _CONFIGURATION)
-        if files is not None:
-            files.write(part)
-        names = sorted(file.name for file in part.iterdir())
-    return [Path(folder) / name for name in names]
+    text = speech_configuration(decoder, found, texts.tokens, texts.length, (_ENCODER, _DECODER))
+    return write_files(folder, models, text, texts.files, external_data)
 
 
 def _encoder_and_decoder(links: Sequence[Link], names: Sequence[str]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -118,3 +119,28 @@ def test_logits_of_the_last_token_stand_for_those_of_all() -> None:
 def test_what_the_runtime_does_not_feed_is_refused(changes: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         interface(decoder(**changes))  # type: ignore[arg-type]
+
+
+KNOWN = DecoderInterface(
+    ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": 20}), ir_version=10), batch=1, layers=1, heads=1, features=1, vocabulary=9,
+    is_shared=True, capacity=8, positions=6, takes_one_token=False, hides_padding=False,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("capacity", "positions", "given", "stated", "length"),
+    [
+        (8, 6, None, 20, 6), (5, 6, None, 4, 5), (None, 6, None, 4, 6), (8, None, None, 4, 8), (None, None, None, 4, 4), (None, None, None, None, None),
+        (8, 6, 6, 20, 6), (8, 6, 1, 20, 1), (None, None, 99, 4, 99), (8, 6, 7, 20, "is 7, and the model has 6 positions"), (5, None, 6, 20, "has 5"),
+        (8, 6, 0, 20, "number of tokens, not 0"), (8, 6, True, 20, "not True"), (8, 6, 2.0, 20, "not 2.0"), (None, None, -1, None, "not -1"),
+    ],
+)  # fmt: skip
+def test_a_text_has_as_many_tokens_as_there_are_places_and_positions(
+    capacity: int | None, positions: int | None, given: int | None, stated: int | None, length: object
+) -> None:
+    decoder = dataclasses.replace(KNOWN, capacity=capacity, positions=positions)
+    if isinstance(length, str):
+        with pytest.raises(OptionError, match=length):
+            decoder.context_length(given, stated)
+    else:
+        assert decoder.context_length(given, stated) == length

@@ -30,10 +30,15 @@ def number_array(number: complex, dtype: Dtype) -> Array:
         limits = ml_dtypes.iinfo(dtype)
         if not limits.min <= number <= limits.max:
             raise ValueError(f"{number} does not fit {dtype}, which holds {limits.min} to {limits.max}.")
-    with np.errstate(over="ignore"):
-        array = np.asarray(complex(number) if isinstance(number, complex) else number).astype(dtype)
-    if np.isinf(array) and not np.isinf(number):
-        raise ValueError(f"{number} does not fit {dtype}: it would become infinite.")
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = np.asarray(complex(number) if isinstance(number, complex) else number).astype(dtype)
+            is_lost, became = np.isfinite(complex(number)) and not np.isfinite(array), array.item()
+    except OverflowError:  # an int beyond all floats
+        is_lost, became = True, np.inf
+    if is_lost:
+        what = "NaN" if np.isnan(became) else "infinite"
+        raise ValueError(f"{number!s:.80} does not fit {dtype}: it would become {what}.")
     return array
 
 

@@ -25,7 +25,21 @@ def target(limited):
     return limited(lost={("Attention", "inf")})
 
 
-@pytest.mark.parametrize("mask", ["m = Where(seen, zero, inf)", "a = Where(seen, zero, inf) m = Add(a, z)"])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "m = Where(seen, zero, inf)",
+        "a = Where(seen, zero, inf) m = Add(a, low)",
+        "m = Identity(z)",
+        "m = Where(seen, zero, z)",
+        "a = Where(seen, zero, inf) m = Div(a, low)",
+        "a = Where(seen, zero, low) m = Div(a, zero)",
+        "a = Where(seen, zero, low) m = Div(low, a)",
+        "a = Cast<to = 1>(seen) m = Log(a)",
+        "a = Where(seen, zero, inf) b = Neg(a) m = Neg(b)",
+        "a = Where(seen, zero, inf) m = Min(a, zero)",
+    ],
+)
 def test_rows_of_minus_infinity_become_nan(target, mask):
     assert operators(target, mask)[-4:] == ["ReduceMax", "Equal", "Where", "Attention"]
 
@@ -34,7 +48,10 @@ def test_rows_of_minus_infinity_become_nan(target, mask):
     "mask",
     [
         "m = Where(seen, zero, low)",
-        "m = Identity(z)",
+        "a = Where(seen, zero, low) m = Div(a, low)",
+        "a = Cast<to = 1>(seen) b = Sub(a, low) m = Mul(b, low)",
+        "a = Tanh(z) m = Neg(a)",
+        "t = Transpose<perm = [0, 1, 3, 2]>(k) a = MatMul(q, t) m = Floor(a)",
         "m = Constant<value = float[1,1,2,3] {0, -inf, -inf, 0, 0, -inf}>()",
     ],
 )

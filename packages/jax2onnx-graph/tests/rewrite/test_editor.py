@@ -9,7 +9,9 @@ import pytest
 from jax2onnx_graph.build.origins import HeldResult, add_origin, origins_of
 from jax2onnx_graph.errors import Declined, RuleError
 from jax2onnx_graph.facts.operators import OPERATORS
+from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_graph.rewrite.editor import GraphEditor
+from onnx.reference import ReferenceEvaluator
 
 TEXT = """<ir_version: 10, opset_import: ["" : 23]>
 g (float[N] x, bool p) => (float[N] z, float[N] y) {
@@ -141,6 +143,38 @@ def test_an_elementwise_operator_has_the_shape_of_what_it_replaces(small, large,
         assert numbers is not None
         assert numbers.const_value is not None
         assert numbers.const_value.numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("small", "other", "large", "found"),
+    [
+        ("1,4", "N,4", "N,4", ("N,4", [2, 4])),
+        ("4", "3,N,1", "3,N,4", ("3,N,4", [3, 2, 4])),
+        ("1,1", "N,M", "N,M", ("N,M", [2, 5])),
+        ("1,4", "M,4", "N,4", None),  # no operand tells the number
+    ],
+)
+def test_an_elementwise_operator_gets_symbolic_sizes_from_operands(small, other, large, found):
+    model = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["" : 23]> g (float[{small}] x, float[{other}] y) => (float[{large}] z) {{
+        e = Exp(x) z = Mul(e, y) }}"""
+    )
+    editor = GraphEditor(model.graph, opset=23)
+    x, y = editor.graph.inputs
+    made = editor.put(editor.graph[1], "Neg", [x])
+    editor.finish()
+    if found is None:
+        assert made.inputs[0] is x
+        return
+    assert [str(dim) for dim in dims_of(made.inputs[0]) or ()] == found[0].split(",")
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    sizes = {"N": 2, "M": 5}
+    arrays = {
+        value.name: np.ones([int(sizes.get(str(dim), dim)) for dim in dims_of(value) or ()], np.float32)
+        for value in (x, y)
+    }
+    (result,) = ReferenceEvaluator(ir.to_proto(model)).run(None, arrays)
+    assert list(result.shape) == found[1]
 
 
 def test_an_operator_of_several_operands_is_as_large_as_all_of_them_together():

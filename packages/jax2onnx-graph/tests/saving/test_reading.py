@@ -25,6 +25,22 @@ def test_a_model_is_read(tmp_path):
         assert [node.op_type for node in read_model(given).graph] == ["Mul"]
 
 
+@pytest.mark.parametrize("name", ["m.json", "m.textproto", "m.onnxtxt", "m"])
+def test_the_name_of_a_file_does_not_matter(tmp_path, name):
+    (tmp_path / name).write_bytes(onnx.parser.parse_model(TEXT).SerializeToString())
+    assert [node.op_type for node in read_model(tmp_path / name).graph] == ["Mul"]
+
+
+def test_weights_are_read_after_the_working_directory_has_changed(tmp_path, monkeypatch):
+    _stored(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    model = read_model("m.onnx")
+    monkeypatch.chdir(tmp_path.parent)
+    tensor = model.graph.initializers["w"].const_value
+    assert tensor is not None
+    np.testing.assert_array_equal(tensor.numpy(), np.arange(300))
+
+
 def test_weights_in_a_data_file_are_read_when_they_are_asked_for(tmp_path):
     proto = onnx.parser.parse_model(TEXT)
     proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.arange(300, dtype=np.float32), "w"))

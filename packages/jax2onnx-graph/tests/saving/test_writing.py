@@ -23,8 +23,8 @@ import pytest
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import SaveError
 from jax2onnx_graph.saving import _folder as folder
-from jax2onnx_graph.saving import serialization
-from jax2onnx_graph.saving.writing import replaced_file, save_model, save_sharing_weights
+from jax2onnx_graph.saving import serialization, writing
+from jax2onnx_graph.saving.writing import replaced_file, save_model, save_several, save_sharing_weights
 
 SIZE = 3000
 DATA = r"\.[0-9a-f]{16}\.data"
@@ -308,6 +308,64 @@ def test_files_beside_the_models(tmp_path: Path) -> None:
     assert (tmp_path / "list.json").read_bytes() == b"new"
 
 
+@posix
+@pytest.mark.parametrize("other", ["b", "A"])
+def test_variants_of_one_file_are_refused(tmp_path: Path, other: str) -> None:
+    save_model(filled(1), tmp_path / "a.onnx")
+    if other == "b":
+        (tmp_path / "b.onnx").symlink_to("a.onnx")
+    with pytest.raises(SaveError, match=rf"{other}.onnx: it is the file of the variant 'a', too, by a link or but for"):
+        save_sharing_weights(tmp_path, {"a": 2.0, other: 3.0}, filled)
+    assert number_in(tmp_path / "a.onnx") == 1
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(SaveError, match=r"Cannot save to .*new: Permission denied"):
+        save_sharing_weights(tmp_path / "new", {"a": 1.0}, filled)
+
+
+@pytest.mark.parametrize("name", ["m.onnx.bak", "older", "m.data"])
+@pytest.mark.parametrize("way", ["external", "named"])
+def test_a_model_that_was_renamed_keeps_its_data(tmp_path: Path, name: str, way: str) -> None:
+    save_model(filled(1), tmp_path / "m.onnx", **WAYS[way])
+    (tmp_path / "m.onnx").rename(tmp_path / name)
+    if way == "named":
+        with pytest.raises(SaveError, match=f"{name} uses it; choose another name"):
+            save_model(filled(2), tmp_path / "m.onnx", **WAYS[way])
+    else:
+        save_model(filled(2), tmp_path / "m.onnx", **WAYS[way])
+        assert number_in(tmp_path / "m.onnx") == 2
+    assert number_in((tmp_path / name).rename(tmp_path / "again.onnx")) == 1
+
+
+def test_several_models_have_data_files_where_they_are_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = model_of(np.ones(2, np.float32))
+    for number in (1, 2):
+        monkeypatch.setattr(writing, "_SINGLE_FILE_LIMIT", 8)
+        assert save_several(tmp_path / "new", {"a": filled(number), "b": small}) == [
+            tmp_path / "new" / "a.onnx",
+            tmp_path / "new" / "b.onnx",
+        ]
+        assert names(tmp_path / "new") == ["a.onnx", "a.onnx.***.data", "b.onnx"]
+        assert number_in(tmp_path / "new" / "a.onnx") == number
+
+
+def test_none_of_several_models_is_replaced_where_one_cannot_be_written(tmp_path: Path) -> None:
+    save_several(tmp_path, {"a": filled(1), "b": filled(1)}, beside={"list": b"1"})
+    (tmp_path / "b.onnx").unlink()
+    (tmp_path / "b.onnx").mkdir()
+    with pytest.raises(SaveError, match=r"b\.onnx: it is a directory"):
+        save_several(tmp_path, {"a": filled(2), "b": filled(2)}, beside={"list": b"2"})
+    assert number_in(tmp_path / "a.onnx") == 1
+    assert (tmp_path / "list").read_bytes() == b"1"
+
+
 def test_no_variant(tmp_path: Path) -> None:
     with pytest.raises(SaveError, match="name at least one variant"):
         save_sharing_weights(tmp_path, {}, filled)
@@ -467,6 +525,9 @@ SAVES: dict[str, Callable[[Path, float], object]] = {
     "named": lambda directory, n: save_model(filled(n), directory / "m.onnx", data_file="w.data"),
     "variants": lambda directory, n: save_sharing_weights(directory, {"m": n, "m2": n}, filled),
     "stream": save_stream,
+    "several": lambda directory, n: save_several(
+        directory, {"m": filled(n), "m2": filled(n)}, beside={"list.json": b"[1]"}
+    ),
     "bundle": lambda directory, n: save_sharing_weights(directory, {"m": n}, filled, beside={"list.json": b"[1]"}),
 }
 every_save = pytest.mark.parametrize("save", SAVES)
@@ -506,6 +567,7 @@ def check_next_save(directory: Path, save: str) -> None:
     several = {
         "variants": ["m.onnx", "m2.onnx", "weights.***.data"],
         "stream": ["m.onnx"],
+        "several": ["list.json", "m.onnx", "m2.onnx"],
         "bundle": ["list.json", "m.onnx", "weights.***.data"],
     }
     assert names(directory) == {**LEFT, **several}[save]

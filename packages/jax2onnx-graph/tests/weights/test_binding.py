@@ -104,6 +104,10 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (np.array([8], np.int64), ml_dtypes.int4, False), (np.array([65504.0]), np.float16, True), (np.array([1e5]), np.float16, False),
         (np.array([1e5], ml_dtypes.bfloat16), np.float16, False), (np.array([6e4], np.float16), ml_dtypes.bfloat16, True), (np.array([1e39]), ml_dtypes.bfloat16, False),
         (np.array([np.inf, np.nan]), np.float16, True), (np.array([1e300 + 1j]), np.complex64, False), (np.array([2 + 1j]), np.complex64, True),
+        (np.array([6.0, -0.5], np.float32), ml_dtypes.float4_e2m1fn, True), (np.array([-7.5], np.float32), ml_dtypes.float4_e2m1fn, False),
+        (np.array([np.nan]), ml_dtypes.float4_e2m1fn, False), (np.array([np.inf]), ml_dtypes.float4_e2m1fn, False), (np.array([448.0, np.nan]), ml_dtypes.float8_e4m3fn, True),
+        (np.array([500.0]), ml_dtypes.float8_e4m3fn, False), (np.array([np.inf]), ml_dtypes.float8_e4m3fn, False), (np.array([-np.inf]), ml_dtypes.float8_e5m2, True),
+        (np.array([np.inf], ml_dtypes.float8_e5m2), ml_dtypes.float8_e5m2fnuz, False),
     ],
 )  # fmt: skip
 def test_numbers_are_those_of_the_source_or_refused(source: np.ndarray, dtype: type, is_held: bool) -> None:
@@ -115,6 +119,15 @@ def test_numbers_are_those_of_the_source_or_refused(source: np.ndarray, dtype: t
     else:
         with pytest.raises(WeightsError, match=f"numbers that {np.dtype(dtype).name} does not hold"):
             weights.array("w")
+
+
+@pytest.mark.parametrize("array", [np.array(["1"]), np.array([1.0], object), np.array([1], "datetime64[s]"), np.array([1], "timedelta64[s]"), np.array([b"1"])])  # fmt: skip
+@pytest.mark.parametrize("is_made", [False, True])
+def test_arrays_of_no_numbers_are_refused(array: np.ndarray, is_made: bool) -> None:
+    with pytest.raises(WeightsError, match="of another type: w is "):
+        GivenWeights(
+            {"w": WeightType(np.dtype(np.float32), (1,))}, ["w"], {"w": (lambda: array) if is_made else array}, None
+        ).array("w")
 
 
 @pytest.mark.parametrize("rename", [{"kernel": "w.kernel", "bias": "w.bias"}, lambda name: f"w.{name}"])

@@ -79,6 +79,8 @@ def group_norm(
     """
     if scale is not None or offset is not None or _axes(self.axis, x.ndim) != tuple(range(1 - x.ndim, 0)):
         return None
+    if not isinstance(self.axis, slice) and min(self.axis) < 0:  # they are those of the groups, which are one more
+        return None
     channels = _axes((self.channel_index,), x.ndim)
     weights = _scale_and_offset(self, x, _sizes(x, channels)[channels[0] :])
     return None if weights is None else Replacement(_in_groups(x, weights, channels[0], self.groups, self.eps))

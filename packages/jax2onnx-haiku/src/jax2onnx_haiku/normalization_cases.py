@@ -143,6 +143,20 @@ cases = [
         ),
         rtol=1e-5,
     ),
+    layer_case(
+        "group_norm_of_axes",
+        lambda x: hk.GroupNorm(2, axis=(3, 1, 2))(x),
+        [("B", "H", "W", 8)],
+        expect=expect_graph(f"Transpose -> {_GROUPS} -> Transpose -> Mul -> Add"),
+        rtol=1e-5,
+    ),
+    layer_case(
+        "group_norm_of_axes_from_the_end",
+        lambda x: hk.GroupNorm(2, axis=(-3, -2, -1))(x),
+        _IMAGES,
+        expect=expect_graph(absent=["InstanceNormalization"]),
+        rtol=1e-5,
+    ),
     layer_case("batch_norm", _batch_norm, _IMAGES, covers=("nn.batch_norm",), expect=_AFFINE),
     layer_case(
         "batch_norm_channels_first", lambda x: _batch_norm(x, data_format="NCHW"), _CHANNELS_FIRST, expect=_AFFINE

@@ -10,7 +10,7 @@ from jax2onnx_lax.random._equations import draws_otherwise_if_batched
 __all__ = ["CONTROL_FLOW", "called_equations", "called_jaxpr", "is_batchable", "plain_call"]
 
 #: Equations that are calls of their jaxpr and nothing more: no rule of a derivative, no operation of its own.
-_PLAIN_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint"})
+_PLAIN_CALLS = frozenset({"jit", "call", "closed_call", "eval_jaxpr", "remat2"})
 
 #: Under vmap they do more than once what they do once, or loop until the last element is done.
 CONTROL_FLOW = frozenset({"while", "scan", "cond"})

@@ -75,6 +75,38 @@ def test_the_last_of_many_updates_wins_with_several_threads():
         assert_equals_jax(lambda x, i, u: x.at[i].set(u), np.zeros((4, 64), np.float32), indices, updates)
 
 
+@pytest.mark.parametrize(
+    ("indices", "fn", "operator"),
+    [
+        ([4, 1], lambda x, i, u: x.at[i].add(u, unique_indices=True), "ScatterElements"),
+        ([4, 1], lambda x, i, u: x.at[i].mul(u, unique_indices=True, mode="clip"), "ScatterElements"),
+        ([4, 1], lambda x, i, u: x.at[i].set(u, unique_indices=True, mode="clip"), "ScatterElements"),
+        ([4, 1], lambda x, i, u: x.at[i].set(u, unique_indices=True, mode="promise_in_bounds"), "ScatterND"),
+        ([4, 1], lambda x, i, u: x.at[i % 5].add(u, unique_indices=True), "ScatterND"),
+        ([4, 1], lambda x, i, u: x.at[i, i].add(u[:, 0], unique_indices=True), "ScatterElements"),
+        ([4, 1], lambda x, i, u: x.at[i % 5, i % 3].add(u[:, 0], unique_indices=True), "ScatterND"),
+        ([4, 1], lambda x, i, u: x.at[np.array([4, 3])].add(u, mode="clip"), "ScatterND"),
+        ([4, 1], lambda x, i, u: x.at[np.array([4, 5])].add(u, mode="clip"), "ScatterElements"),
+        ([4, 1], lambda x, i, u: x.at[np.array([4, 5]), i % 3].add(u[:, 0], mode="clip"), "ScatterElements"),
+        ([4, 1], lambda x, i, u: x.at[np.array([4, 3]), i].add(u[:, 0], mode="clip"), "ScatterND"),
+    ],
+)
+def test_updates_are_parallel_only_where_none_is_moved_to_the_place_of_another(indices, fn, operator):
+    program = assert_equals_jax(fn, filled((5, 3)), np.array(indices, np.int32), filled((2, 3), seed=1))
+    assert operator in [node.op_type for node in program.model.graph]
+
+
+def test_updates_that_are_dropped_keep_that_of_the_last_row():
+    numbers = lax.ScatterDimensionNumbers((1,), (0,), (1, 0))
+    indices = np.array([[0, 4], [7, 4], [0, 2]], np.int32)
+
+    def fn(x, i, u):
+        return lax.scatter_add(x, i % jnp.array([8, 5]), u, numbers, unique_indices=True, mode="drop")
+
+    program = assert_equals_jax(fn, filled((5, 3)), indices, filled((3, 3), seed=1))
+    assert "ScatterND" not in [node.op_type for node in program.model.graph]
+
+
 def test_sums_are_taken_in_order():
     indices = np.random.default_rng(0).integers(0, 3, 2000).astype(np.int32)
     updates = np.random.default_rng(1).integers(-9, 9, (2000, 32)).astype(np.float32)
@@ -150,3 +182,16 @@ def test_repeated_indices_are_one_scatternd_where_the_target_keeps_their_order(n
     indices = np.array([2, 0, 2], np.int32)
     program = assert_equals_jax(lambda x, i, u: getattr(x.at[i], name)(u), x, indices, updates, target="onnx")
     assert [node.op_type for node in program.model.graph].count("ScatterND") == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_narrow_indices_meet_each_element_of_a_larger_batch(dtype):
+    x, indices = filled((300, 5), np.complex64), (np.arange(300) % 5).astype(dtype)
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+    def fn(x, indices):
+        return jax.vmap(lambda row, i: lax.scatter_mul(row, i[None, None], jnp.full(1, 2, x.dtype), numbers))(
+            x, indices
+        )
+
+    np.testing.assert_allclose(to_onnx(fn, [x, indices])(x, indices), np.asarray(fn(jnp.asarray(x), indices)))

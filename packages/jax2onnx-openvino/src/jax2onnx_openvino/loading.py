@@ -9,8 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_runtime.runtimes import import_runtime
 
 __all__ = ["OpenVinoModel", "load", "openvino"]
@@ -51,10 +53,9 @@ class OpenVinoModel:
     """A compiled model: named arrays in, a list of arrays out, in the order of the model's outputs."""
 
     def __init__(self, source: ir.Model | Path | bytes, threads: int | None = None) -> None:
-        self._defaults: dict[str, Array] = {}
-        if isinstance(source, ir.Model):
-            source, self._defaults = _without_defaults(source)
-        data = ir.to_proto(source).SerializeToString() if isinstance(source, ir.Model) else source
+        given = _model(source)
+        model, self._defaults = _without_defaults(given)
+        data = source if model is given and not isinstance(source, ir.Model) else ir.to_proto(model).SerializeToString()
         # By default the plugin may compute float32 in bfloat16, where the processor has that.
         core = _core(openvino())
         options = {"INFERENCE_PRECISION_HINT": "f32", **({} if threads is None else {"INFERENCE_NUM_THREADS": threads})}
@@ -77,6 +78,12 @@ class OpenVinoModel:
             for port, name in zip(self.compiled.inputs, given, strict=True) if name is not None
         ])  # fmt: skip
         return [_array(results[port], port) for port in self.compiled.outputs]
+
+
+def _model(source: ir.Model | Path | bytes) -> ir.Model:
+    if isinstance(source, ir.Model):
+        return source
+    return ir.from_proto(onnx.load_from_string(source)) if isinstance(source, bytes) else read_model(source)
 
 
 def _without_defaults(model: ir.Model) -> tuple[ir.Model, dict[str, Array]]:

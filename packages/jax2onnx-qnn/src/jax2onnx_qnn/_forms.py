@@ -247,10 +247,12 @@ def _wrap(editor: GraphEditor, node: ir.Node, sizes: np.ndarray) -> None:
 
 
 def _is_counted(value: ir.Value) -> bool:
-    """Whether the numbers are results of a search or of a Range, which are not below zero."""
+    """Whether the numbers are results of a search, or of a Range that ascends from zero or a number above it."""
     node = value.producer()
     while node is not None and node.op_type in _COUNTS:
-        if node.op_type in ("ArgMax", "ArgMin", "Range") or (node.op_type == "TopK" and value is node.outputs[1]):
+        if node.op_type == "Range":
+            return all((array := known(part)) is not None and array >= 0 for part in (node.inputs[0], node.inputs[2]))
+        if node.op_type in ("ArgMax", "ArgMin") or (node.op_type == "TopK" and value is node.outputs[1]):
             return True
         source = node.inputs[0]
         if node.op_type == "TopK" or source is None:

@@ -83,24 +83,36 @@ def _labels(value: ir.Value) -> Iterator[str]:
     return (d.value for d in value.shape or () if isinstance(d, ir.SymbolicDim) and d.value is not None)
 
 
-def index_extents(model: ir.Model) -> dict[str, list[Extent]]:
-    """Input → the extents of the axes that its numbers index; inputs without any are left out."""
+def index_extents(model: ir.Model, *, adding: bool = False) -> dict[str, list[Extent]]:
+    """Input → the extents of the axes that its numbers index; inputs without any are left out.
+
+    Args:
+      model: the model.
+      adding: whether numbers that others are added to index them, too, as a first position does.
+    """
     found: dict[str, list[Extent]] = {}
     for value in model.graph.inputs:
         assert value.name is not None, "the inputs of a finished model have names"
-        extents = list(dict.fromkeys(e for carrier in carriers(model, value) for e in _indexed(carrier)))
+        extents = list(dict.fromkeys(e for carrier in carriers(model, value, adding=adding) for e in _indexed(carrier)))
         if extents:
             found[value.name] = extents
     return found
 
 
-def carriers(model: ir.Model, start: ir.Value) -> list[ir.Value]:
-    """The values whose elements are elements of `start`, by way of subgraphs and functions, too, itself first."""
+def carriers(model: ir.Model, start: ir.Value, *, adding: bool = False) -> list[ir.Value]:
+    """The values whose elements are elements of `start`, by way of subgraphs and functions, too, itself first.
+
+    Args:
+      model: the model.
+      start: the value.
+      adding: whether sums of its elements and others are such values, too.
+    """
     seen = {start: None}
     pending = [start]
     while pending:
         for node, place in pending.pop().uses():
-            for value in _passed_on(model, node, place):
+            sums = node.outputs if adding and node.op_type == "Add" and not node.domain else ()
+            for value in (*_passed_on(model, node, place), *sums):
                 if value not in seen:
                     seen[value] = None
                     pending.append(value)

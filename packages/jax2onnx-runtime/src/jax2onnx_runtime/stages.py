@@ -15,7 +15,7 @@ from jax2onnx_graph.errors import OptionError, ReadError, RuntimeInputError
 from jax2onnx_graph.metadata import StatePair, read_states
 from jax2onnx_graph.saving.packing import PackedModel
 from jax2onnx_graph.saving.reading import read_model
-from jax2onnx_graph.saving.writing import save_model, save_text, weights_size
+from jax2onnx_graph.saving.writing import save_several, weights_size
 from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.call_interface import CallSteps, named_interface
@@ -169,19 +169,18 @@ class Stages:
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write each stage to a file `stage-0.onnx`, … of a folder, which is made, and their order to `stages.json`.
 
+        Everything is written before anything that was there is replaced.
+
         Raises:
           SaveError: nothing can be written there.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        for stage in self.stages:
-            save_model(stage.model, folder / f"{stage.name}.onnx")
         entry = {
             "stages": [f"{stage.name}.onnx" for stage in self.stages], "inputs": list(self.inputs),
             "outputs": list(self.outputs), "states": [dataclasses.asdict(pair) for pair in self.states],
         }  # fmt: skip
-        save_text(json.dumps(entry, indent=1), folder / _LIST)
-        return folder
+        content = json.dumps(entry, indent=1).encode()
+        save_several(folder, {stage.name: stage.model for stage in self.stages}, beside={_LIST: content})
+        return Path(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], runtime: Runtime) -> Stages:
@@ -189,11 +188,13 @@ class Stages:
         folder = Path(folder)
         try:
             entry = json.loads((folder / _LIST).read_text())
-            files, states = entry["stages"], [StatePair(**pair) for pair in entry["states"]]
+            files, states = map(Path, entry["stages"]), [StatePair(**pair) for pair in entry["states"]]
+            stages = [Stage(file.stem, read_model(folder / file), runtime) for file in files]
+            return cls(stages, entry["inputs"], entry["outputs"], states)
+        except ReadError:
+            raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ReadError(f"Cannot read stages from {folder}: {type(error).__name__}: {error}.") from error
-        stages = [Stage(Path(file).stem, read_model(folder / file), runtime) for file in files]
-        return cls(stages, entry["inputs"], entry["outputs"], states)
 
 
 class StagesSession:

@@ -143,6 +143,7 @@ def test_a_pattern_that_fits_nothing_is_an_error() -> None:
         ("p = MatMul(x, a) r = MatMul(x, v) s = MatMul(p, b) m = Transpose(b) y = Add(r, s)", "something else reads b"),
         ("n = Neg(a) p = MatMul(x, n) y = MatMul(p, b)", "it is read by Neg"),
         ("p = Gemm(x, a, half) y = MatMul(p, b)", "it is read by Gemm"),
+        (NOT_FOUND["a number for each of the rank"], "a result of it is read by Mul"),
         ("p = MatMul(x, a) q = Add(p, half) y = MatMul(q, b)", "a result of it is read by Add"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.values import same_dim
 from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.probing import index_extents
 from jax2onnx_runtime.program import Program
@@ -57,11 +58,15 @@ def feature_extraction(program: Program, roles: Mapping[str, str]) -> TaskModel:
     check_roles(roles, (*_CALLED, "features"), TASK)
     boundary = Boundary(program.model, program.target)
     inputs = _inputs(boundary, roles)
+    tokens = inputs["tokens"]
     outputs = boundary.old_outputs
-    candidates = [value for value in outputs.values() if is_of(value, 3, floats=True)]
+    candidates = [
+        value
+        for value in outputs.values()
+        if is_of(value, 3, floats=True) and same_dim(dims(value)[0], dims(tokens)[0])
+    ]
     named = [value for value in candidates if value.name == HIDDEN and "features" not in roles]
     hidden = chosen("output", "features", roles, outputs, named or candidates, "floats [batch, length, features]")
-    tokens = inputs["tokens"]
     extents = index_extents(program.model).get(tokens.name or "", [])
     axes = rename_axes(boundary, dict(zip(("batch_size", "sequence_length"), dims(tokens), strict=True)))
     for role, value in inputs.items():
@@ -93,7 +98,21 @@ def _inputs(boundary: Boundary, roles: Mapping[str, str]) -> dict[str, ir.Value]
             f"{TASK} gives a model tokens, a mask and segments, and the input {described([*left.values()])} is none of these. "
             f"Say which it is, roles={{'mask': {next(iter(left))!r}}}, or export a function without it."
         )
-    return {role: found[role] for role in _CALLED if role in found}
+    tokens = found.pop("tokens")
+    for role, value in found.items():
+        if not _fits(value, tokens):
+            raise OptionError(
+                f"{TASK} gives a model the {role} in the shape of the tokens, and the input {described([value])} is none for "
+                f"{described([tokens])}: {role} are {_WANTED[role]}."
+            )
+    return {"tokens": tokens, **found}
+
+
+def _fits(value: ir.Value, tokens: ir.Value) -> bool:
+    """Whether a mask or segments can have the shape of the tokens: axes of the same size, or of a symbol that the tokens do not have."""
+    own = {dim.value for dim in dims(tokens) if isinstance(dim, ir.SymbolicDim)}
+    pairs = zip((dims(value)[0], dims(value)[-1]), dims(tokens), strict=True)
+    return all(same_dim(a, b) or (isinstance(a, ir.SymbolicDim) and a.value not in own) for a, b in pairs)
 
 
 def _may_be(role: str, value: ir.Value) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,8 @@ from jax2onnx_graph.build.builder import GraphBuilder
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim
+from jax2onnx_graph.options import check_count
+from jax2onnx_graph.rewrite.patterns import operation, source_of
 from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.program import Program
 
@@ -75,10 +79,13 @@ class Images:
         for name, numbers in (("mean", self.mean), ("std", self.std)):
             if numbers is not None and len(numbers) not in (1, _COLOURS):
                 raise OptionError(f"images: {name} has a number for each channel, 1 or 3 of them, not {len(numbers)}.")
+            if numbers is not None and not all(isinstance(x, Real) and math.isfinite(x) for x in numbers):
+                raise OptionError(f"images: {name} has finite numbers, not {[*numbers]}.")
         if self.std is not None and not all(number > 0 for number in self.std):
             raise OptionError(f"images: the numbers of std are greater than 0, not {[*self.std]}.")
-        if self.rescale <= 0:
-            raise OptionError(f"images: rescale is greater than 0, not {self.rescale!r}.")
+        if not 0 < self.rescale < math.inf:
+            raise OptionError(f"images: rescale is greater than 0, and finite, not {self.rescale!r}.")
+        check_count("images: shortest_edge", self.shortest_edge, least=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,15 +171,19 @@ def _image_input(boundary: Boundary, roles: Mapping[str, str], images: Images) -
 def _size(images: Images, value: ir.Value, dims: Sequence[LabelledDim]) -> tuple[int, int]:
     """Height and width of the images."""
     known = [dim if isinstance(dim, int) else None for dim in dims]
-    size = images.size or known
-    if None in size:
+    size = [number for number in images.size or known if number is not None]
+    if len(size) < 2:
         raise OptionError(
             f"The size of the images is not known from {type_text(value)}: say images=Images(size=(H, W))."
         )
     if any(dim not in (None, number) for dim, number in zip(known, size, strict=True)):
         raise OptionError(f"images: size is {tuple(size)}, and the input {value.name!r} is {type_text(value)}.")
     height, width = size
-    return height, width  # type: ignore[return-value]
+    if images.shortest_edge is not None and images.shortest_edge < max(height, width):
+        raise OptionError(
+            f"images: of an image with the shorter edge {images.shortest_edge}, no centre of {height} x {width} pixels can be cut out."
+        )
+    return height, width
 
 
 def _as_model_takes(builder: GraphBuilder, pixels: ir.Value, taken: _ImageInput) -> ir.Value:
@@ -190,8 +201,8 @@ def _as_model_takes(builder: GraphBuilder, pixels: ir.Value, taken: _ImageInput)
 
 def _logits(boundary: Boundary, result: ir.Value) -> ir.Value:
     """The output as float32; what a softmax at its end was computed of, since transformers.js computes one itself."""
-    node = result.producer()
-    if node is not None and node.op_type == "Softmax" and not node.domain and node.inputs[0] is not None:
+    node = operation(source_of(result, "Cast", "Identity"), "Softmax")
+    if node is not None and node.inputs[0] is not None:
         axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -1
         result = node.inputs[0] if axis in (-1, 1) else result
     return as_float32(boundary, result)

@@ -8,7 +8,6 @@ import numpy as np
 from jax2onnx_generation.decoders.interface import (
     LOGITS,
     PAST,
-    POSITIONS,
     PRESENT,
     TOKENS,
     DecoderInterface,
@@ -21,7 +20,6 @@ from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.values import LabelledDim
 from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.boundary import Boundary
-from jax2onnx_runtime.probing import index_extents
 from jax2onnx_runtime.program import Program
 
 from jax2onnx_transformersjs.task_model import TaskModel, dims, rename_axes
@@ -73,7 +71,7 @@ def text_generation(
             "tokens (('B', 'T'), 'int32')."
         )
     boundary = Boundary(made.model, program.target)
-    length = _context_length(context_length, made, tokenizer)
+    length = made.context_length(context_length, tokenizer.context_length())
     _replace_inputs(boundary, made, length, alone=not made.hides_padding)
     for name, value in boundary.old_outputs.items():
         boundary.new_output(name, _as_js_reads(boundary, value))
@@ -132,18 +130,6 @@ def _as_js_reads(boundary: Boundary, value: ir.Value) -> ir.Value:
     """An output of a type that transformers.js reads: the logits as float32."""
     wanted = np.dtype(np.float32) if value.name == LOGITS else _js_type(value)
     return boundary.behind(value).cast(value, wanted)
-
-
-def _context_length(given: int | None, made: DecoderInterface, tokenizer: TokenizerFiles) -> int | None:
-    """The most tokens: those that are asked for, the places of the caches, the rows of a table of positions, or what the files say."""
-    known = [] if made.capacity is None else [made.capacity]
-    known += [extent for extent in index_extents(made.model).get(POSITIONS, ()) if isinstance(extent, int)]
-    if given is not None and (given < 1 or (known and given > min(known))):
-        raise OptionError(
-            f"context_length is {given}, "
-            + (f"and the model knows {min(known)} positions." if known else "which is no length.")
-        )
-    return given if given is not None else min(known, default=tokenizer.context_length())
 
 
 def _config(kind: str, made: DecoderInterface, length: int | None) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli._exporting import read_numbers
+from jax2onnx_cli._exporting import read_numbers, unique
 from jax2onnx_cli._installation import runtime_of
 from jax2onnx_cli._terminal import BadInput, Command, Result, Terminal
 
@@ -110,12 +110,12 @@ def _prompt(prompts: Sequence[str], ids: Sequence[str]) -> Prompt:
 
 
 def _roles(texts: Sequence[str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    found: list[tuple[str, str | None]] = []
     for text in texts:
         role, equals, name = text.partition("=")
         if not equals:
             raise BadInput(
                 f"--role {text!r}: write a role and a name, such as tokens=x; nothing after it for none, mask=."
             )
-        found[role.strip()] = name.strip() or None
-    return found
+        found.append((role.strip(), name.strip() or None))
+    return unique("--role", found)

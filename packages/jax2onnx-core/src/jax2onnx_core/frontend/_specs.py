@@ -12,7 +12,7 @@ import numpy as np
 from jax.tree_util import keystr
 from jax2onnx_graph.arrays import Dtype, number_array
 
-from jax2onnx_core import _compat, _compat_dims
+from jax2onnx_core import _compat, _compat_dims, _compat_meshes
 from jax2onnx_core.jax_types import PyTree
 from jax2onnx_core.jaxprs import Dim
 from jax2onnx_core.plugins.errors import InputError
@@ -61,7 +61,7 @@ def read_spec(spec: PyTree, where: str) -> PyTree:
         return Spec(tuple(spec.shape), spec.dtype, where)
     if isinstance(spec, (jax.ShapeDtypeStruct, jax.Array)):
         aval = jax.typeof(spec) if isinstance(spec, jax.Array) else spec
-        sharding = _compat.typed_sharding(aval.sharding)
+        sharding = _compat_meshes.typed_sharding(aval.sharding)
         return Spec(tuple(aval.shape), aval.dtype, where, aval.weak_type, is_explicit=aval is spec, sharding=sharding)
     if isinstance(spec, (bool, int, float, complex)):
         return _of_number(spec, where)

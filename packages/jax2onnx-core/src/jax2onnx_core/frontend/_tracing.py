@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import jax
 from jax2onnx_graph.build.names import Names
 
-from jax2onnx_core import _compat, _compat_comparisons
+from jax2onnx_core import _compat, _compat_comparisons, _compat_options
 from jax2onnx_core._array_identity import array_identity
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._advice import advise
@@ -17,6 +17,7 @@ from jax2onnx_core.frontend._checkified import error_part_name, with_numbered_ch
 from jax2onnx_core.frontend._constant_keys import constant_keys
 from jax2onnx_core.frontend._lost_state import lost_state
 from jax2onnx_core.frontend._one_device import on_one_device
+from jax2onnx_core.frontend._own_batching import without_own_batching
 from jax2onnx_core.frontend._printing import printing_lines
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
@@ -111,7 +112,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
         activation_window(registry.composites, registry, inputs.symbols),
         _compat_comparisons.undecided_equalities(are_equal),
     )
-    with window as declined, _compat.without_experiments(), equalities as unknown:
+    with window as declined, _compat_options.without_experiments(), equalities as unknown:
         try:
             jaxpr, (_, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except Exception as error:  # of whatever type where annotations are checked
@@ -131,7 +132,7 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     jaxpr = _compat.with_constants(jaxpr, absent)
     for path in _handed_through(jaxpr, list(traced), adapted.names):
         del written[path]
-    jaxpr = on_one_device(_compat.without_dead_equations(jaxpr, len(names)))
+    jaxpr = on_one_device(without_own_batching(_compat.without_dead_equations(jaxpr, len(names))))
     check_sizes(jaxpr, inputs.symbols)
     check_questions({**unknown.equal, **{(dim,): line for dim, line in unknown.lookups.items()}}, inputs.symbols)
     avals = [v.aval for v in open_jaxpr(jaxpr)[0].outvars]

@@ -14,7 +14,7 @@ from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.weights.absent import AbsentTensor, computed
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_meshes, _compat_options
 from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.jax_types import Equation, Function
 from jax2onnx_core.jaxprs import is_jaxpr, is_static, is_symbolic_dim
@@ -78,7 +78,7 @@ def _when_present(
     """The results as constants that are evaluated when the weights are there."""
 
     def result(index: int, *arrays: Array) -> Array:
-        with _compat.default_options(), _compat.without_mesh():
+        with _compat_options.default_options(), _compat_meshes.without_mesh():
             array: Array = evaluate(*arrays)[index]
         return array
 
@@ -109,7 +109,7 @@ def _by_numpy(evaluator: Evaluator, arrays: Sequence[Array], operation: Operatio
 def _by_jax(eqn: Equation, operation: Operation, arrays: Sequence[Array]) -> list[Array] | None:
     if not _is_first_order(eqn):
         return None
-    with _compat.options_of(eqn), jax.ensure_compile_time_eval():
+    with _compat_options.options_of(eqn), jax.ensure_compile_time_eval():
         # `jnp.asarray` would compile a program for each shape.
         operands = [jax.device_put(from_physical(x, aval)) for x, aval in zip(arrays, operation.avals_in, strict=True)]
         results = _compat.bind_primitive(eqn.primitive, eqn.params, *operands)

@@ -10,7 +10,7 @@ import jax
 from jax2onnx_graph.build.builder import Value
 from jax2onnx_graph.optional_forms import attempt
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_options
 from jax2onnx_core._fingerprint import params_fingerprint
 from jax2onnx_core.frontend.activation import activation_window
 from jax2onnx_core.jax_types import Aval, Function, Jaxpr
@@ -164,7 +164,7 @@ class Dispatcher:
             return None
         try:
             with (
-                _compat.default_types(x64=self._x64),
+                _compat_options.default_types(x64=self._x64),
                 activation_window(self._registry.composites, self._registry) as declined,
             ):
                 jaxpr = _flat_jaxpr(definition, operation, map(struct, operation.avals_in))

@@ -15,7 +15,7 @@ from jax2onnx_graph.errors import located
 from jax2onnx_graph.progress import steps
 from jax2onnx_graph.targets import Target
 
-from jax2onnx_core import _compat, _compat_dims
+from jax2onnx_core import _compat, _compat_dims, _compat_options
 from jax2onnx_core._fingerprint import jaxpr_fingerprint
 from jax2onnx_core.frontend._composite import is_composite
 from jax2onnx_core.frontend._snapshots import ArraySnapshots
@@ -120,7 +120,7 @@ class Engine:
             self._define_size(ctx, operands[0], **eqn.params)
             return []
         try:
-            with _compat.options_of(eqn):
+            with _compat_options.options_of(eqn):
                 lowered = self._dispatcher.lower(ctx, operation, arguments)
             if lowered is None:
                 return self._missing(operation, eqn)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_options
 from jax2onnx_core.frontend.sizes import size_p
 from jax2onnx_core.jax_types import Atom, Equation, Jaxpr
 from jax2onnx_core.jaxprs import Dim, bind_primitive, is_literal, open_jaxpr, scan_counts
@@ -77,7 +77,7 @@ class _Evaluation:
         if self._sizes:
             eqn = specialized_equation(eqn, self._symbols, self._sizes)
             arrays = arrays or [v.val for v in eqn.invars]  # a size as a value is a number now
-        with _compat.options_of(eqn):
+        with _compat_options.options_of(eqn):
             return bind_primitive(eqn.primitive, eqn.params, *arrays)
 
     def _solve(self, x: jax.Array, *, size: Dim, axis: int | None, **_: object) -> Sequence[jax.Array]:

@@ -32,7 +32,7 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import check_depth, too_deep
 from jax2onnx_runtime.runtimes import find_runtime
 
-from jax2onnx_core import _compat, _compat_comparisons
+from jax2onnx_core import _compat_comparisons, _compat_meshes, _compat_options
 from jax2onnx_core.frontend._adapters import AdaptedCallable
 from jax2onnx_core.frontend._specialized_tracing import SpecializedFunction
 from jax2onnx_core.frontend.layouts import GivenLayouts, Layouts
@@ -167,7 +167,7 @@ def _lower(make: type[Engine], options: LoweringOptions, function: SpecializedFu
     # The user's options have had their effect on the trace; how it is lowered does not depend on them.
     _ = inputs.solution
     with (
-        _compat.default_options(), _compat.without_mesh(), inputs.symbols.limited(), _without_collections(),
+        _compat_options.default_options(), _compat_meshes.without_mesh(), inputs.symbols.limited(), _without_collections(),
         _compat_comparisons.undecided_equalities(are_equal),
     ):  # fmt: skip
         engine = make(

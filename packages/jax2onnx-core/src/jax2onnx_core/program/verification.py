@@ -14,7 +14,7 @@ from jax2onnx_runtime.probing import Extent
 from jax2onnx_runtime.sizes import Ranges, Sizes, index_ranges
 from jax2onnx_runtime.verification import Run
 
-from jax2onnx_core import _compat
+from jax2onnx_core import _compat, _compat_meshes
 from jax2onnx_core.frontend.inputs import Inputs
 from jax2onnx_core.jax_types import PyTree
 
@@ -30,7 +30,8 @@ def as_traced(arrays: Sequence[Any], avals: Sequence[jax.ShapeDtypeStruct]) -> l
         for x, aval in zip(arrays, avals, strict=True)
     ]
     typed = [
-        x if aval.sharding is None else _compat.divided(x, aval.sharding) for x, aval in zip(typed, avals, strict=True)
+        x if aval.sharding is None else _compat_meshes.divided(x, aval.sharding)
+        for x, aval in zip(typed, avals, strict=True)
     ]
     return [_compat.as_weak(x) if aval.weak_type else x for x, aval in zip(typed, avals, strict=True)]
 

@@ -1,8 +1,7 @@
-"""`JaxprRewriter`: a jaxpr built anew with variables of other shapes."""
+"""`JaxprRewriter`: a jaxpr built anew with other variables, parameters and equations."""
 
 from __future__ import annotations
 
-import abc
 from typing import Any
 
 from jax2onnx_core import _compat, _compat_dims
@@ -12,19 +11,19 @@ from jax2onnx_core.jaxprs import is_jaxpr, is_literal, open_jaxpr
 __all__ = ["JaxprRewriter"]
 
 
-class JaxprRewriter(abc.ABC):
-    """Rebuilds the equations of a jaxpr in order; subclasses say what becomes of avals and of the values of parameters."""
+class JaxprRewriter:
+    """Rebuilds the equations of a jaxpr in order; subclasses say what becomes of avals, parameters and equations."""
 
     def __init__(self) -> None:
         self._vars: dict[Any, Any] = {}
         self._jaxprs: dict[int, Jaxpr] = {}
 
-    @abc.abstractmethod
     def aval(self, var: Var) -> Aval:
         """The aval of the variable that takes the place of `var`."""
+        return var.aval
 
     def param(self, value: Any) -> Any:
-        """The replacement of the value of a parameter, or of a value in one, that is no jaxpr."""
+        """The replacement of the value of a parameter, or of a value in one, that is neither a jaxpr nor a container."""
         return value
 
     def params(self, eqn: Equation) -> Params:
@@ -33,6 +32,12 @@ class JaxprRewriter(abc.ABC):
 
     def value(self, value: Any) -> Any:
         """The replacement of the value of a parameter, or of a value in one; one jaxpr stays one object."""
+        if isinstance(value, (tuple, list)):
+            values = [self.value(v) for v in value]
+            if all(new is old for new, old in zip(values, value, strict=True)):
+                return value
+            is_named = type(value) not in (tuple, list)
+            return type(value)(*values) if is_named else type(value)(values)
         if not is_jaxpr(value):
             return self.param(value)
         if id(value) not in self._jaxprs:

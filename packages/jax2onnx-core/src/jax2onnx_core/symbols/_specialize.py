@@ -87,8 +87,4 @@ class _Substitution(JaxprRewriter):
             return StaticParams({key: self.value(v) for key, v in value.values.items()})
         if isinstance(value, _compat.ShapedArray):
             return self.struct(value)
-        if isinstance(value, tuple) and type(value) is not tuple:  # a named tuple
-            return type(value)(*(self.value(v) for v in value))
-        if isinstance(value, (tuple, list)):
-            return type(value)(self.value(v) for v in value)
         return value

@@ -25,6 +25,7 @@ from jax2onnx_generation.decoders.declaration import DECODER_KEY
 from jax2onnx_generation.decoders.rotary_layout import RotaryLayout
 from jax2onnx_generation.decoders.signature import DecoderSignature
 from jax2onnx_generation.decoders.step_inputs import StepInputs
+from jax2onnx_generation.decoders.traits import known_positions
 
 __all__ = ["LOGITS", "PAST", "POSITIONS", "PRESENT", "TOKENS", "DecoderInterface", "decoder_interface"]
 
@@ -54,6 +55,7 @@ class DecoderInterface:
       vocabulary: the number of logits of a token.
       is_shared: whether the caches have a fixed capacity, so that the new ones may be written into the memory of the old ones.
       capacity: the number of places of such caches, where it is fixed.
+      positions: the number of positions, where it looks them up in a table.
       takes_one_token: whether a step takes one token only.
       hides_padding: whether texts of different lengths can be filled up to one: it has positions [B, T] and a mask for each text.
     """
@@ -66,8 +68,28 @@ class DecoderInterface:
     vocabulary: int
     is_shared: bool
     capacity: int | None
+    positions: int | None
     takes_one_token: bool
     hides_padding: bool
+
+    def context_length(self, given: int | None, stated: int | None) -> int | None:
+        """The most tokens of a text: as given, else as many as there are places and positions, else what files state.
+
+        Args:
+          given: what the user asks for.
+          stated: what the files of the tokenizer say.
+
+        Raises:
+          OptionError: it is no number of tokens, or the decoder does not have so many places or positions.
+        """
+        most = min((number for number in (self.capacity, self.positions) if number is not None), default=None)
+        if given is None:
+            return stated if most is None else most
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            raise OptionError(f"context_length is a number of tokens, not {given!r}.")
+        if most is not None and given > most:
+            raise OptionError(f"context_length is {given}, and the model has {most} positions or places in its caches.")
+        return given
 
 
 def decoder_interface(
@@ -96,6 +118,8 @@ def decoder_interface(
         raise OptionError(f"The logits {logits.name}: {type_text(logits)} have no number of words as their last axis.")
     capacity = layers[0].key.capacity
     _check_lengths(model, tokens, inputs[layers[0].key.pair.input], layers[0].key)
+    given = [] if signature.positions is None else [signature.positions]
+    positions = known_positions(model, [*given, *(counter.pair.input for counter in counters)])
     mask = None if signature.mask is None else inputs[signature.mask]
     is_by_text = mask is not None and same_dim((dims_of(mask) or ())[0], (dims_of(tokens) or ())[0])
     rewriter = _Rewriter(model, target, tokens, caches)
@@ -112,7 +136,7 @@ def decoder_interface(
     hides_padding = is_by_text and POSITIONS in {value.name for value in model.graph.inputs}
     return DecoderInterface(
         model, (dims_of(tokens) or ())[0], len(layers), first.heads, first.features, vocabulary, capacity is not None,
-        capacity if isinstance(capacity, int) else None, takes_one_token, hides_padding,
+        capacity if isinstance(capacity, int) else None, positions, takes_one_token, hides_padding,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jax2onnx_graph import ir
 from jax2onnx_runtime.probing import index_extents
@@ -13,7 +13,7 @@ from jax2onnx_generation.decoders.forms import DecoderForms
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.states import StateUse
 
-__all__ = ["Batching", "Traits", "decoder_traits"]
+__all__ = ["Batching", "Traits", "decoder_traits", "known_positions"]
 
 
 class Batching(enum.Enum):
@@ -31,7 +31,7 @@ class Traits:
     Attributes:
       kinds: state → its kind.
       batching: how sequences of different lengths run in one batch.
-      positions: the number of positions, if the model looks them up in a table.
+      positions: the number of positions, if the model looks them up in a table; see `known_positions`.
     """
 
     kinds: Mapping[str, StateKind]
@@ -48,11 +48,21 @@ def decoder_traits(model: ir.Model, forms: DecoderForms, uses: Sequence[StateUse
       uses: how it uses its states.
       is_windowed: whether only the last entries of states that grow are kept.
     """
-    extents = [] if forms.positions is None else index_extents(model).get(forms.positions.name, [])
-    positions = min((extent for extent in extents if isinstance(extent, int)), default=None)
-    return Traits(
-        {use.pair.input: use.kind for use in uses}, _batching(forms, uses, is_windowed=is_windowed), positions
-    )
+    kinds = {use.pair.input: use.kind for use in uses}
+    given = [] if forms.positions is None else [forms.positions.name]
+    counters = [name for name, found in kinds.items() if found.kind is Kind.COUNTER]
+    return Traits(kinds, _batching(forms, uses, is_windowed=is_windowed), known_positions(model, [*given, *counters]))
+
+
+def known_positions(model: ir.Model, names: Collection[str]) -> int | None:
+    """The number of positions that a decoder knows: the rows of the smallest table in which it looks them up; None without one.
+
+    Args:
+      model: the model.
+      names: the inputs with the positions of the tokens or of the first of them, and the counters of tokens.
+    """
+    extents = index_extents(model, adding=True)
+    return min((e for name in names for e in extents.get(name, ()) if isinstance(e, int)), default=None)
 
 
 def _batching(forms: DecoderForms, uses: Sequence[StateUse], *, is_windowed: bool) -> Batching:

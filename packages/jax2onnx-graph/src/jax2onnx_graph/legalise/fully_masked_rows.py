@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jax2onnx_graph._ir import ir
-from jax2onnx_graph.facts.values import dims_of, known, operand
+from jax2onnx_graph.facts.operators import ValueUse, facts_of
+from jax2onnx_graph.facts.values import constant_tensor, dims_of, known, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
-from jax2onnx_graph.rewrite.patterns import scalar
+from jax2onnx_graph.rewrite.patterns import is_floating
+from jax2onnx_graph.weights.absent import known_array
 
 __all__ = ["FullyMaskedRowsPass"]
 
 _MASK = 3  # an operand
-_DEPTH = 8  # nodes from a mask back to minus infinity
-_LARGEST = 1 << 24  # elements of a constant mask that is looked at
-_ELEMENTWISE = frozenset({
-    "Add", "Cast", "Concat", "Expand", "Gather", "Identity", "Mul", "Reshape", "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
+_MOST = 64  # values that a mask is computed from which are looked at
+_LARGEST = 1 << 24  # elements of a constant that is looked at
+_USES = (ValueUse.MOVE, ValueUse.ORDER, ValueUse.RING)
+#: Functions whose results are never infinite.
+_BOUNDED = frozenset({"Atan", "Cos", "Erf", "HardSigmoid", "Sigmoid", "Sin", "Softmax", "Softsign", "Tanh"})
 
 
 class FullyMaskedRowsPass(GraphPass):
     """Put NaN into the rows of the masks of `Attention` that are minus infinity throughout, where the target does not guarantee "inf":
 
     1. The softmax over such a row is NaN, and zero in some runtimes. A row of NaN is NaN in all of them.
-    2. Masks that are constants without such a row stay, and so do those in whose computation there is no such number.
+    2. Masks that are constants without such a row stay, and so do those that are computed of finite numbers by operators that keep
+       them so. What the caller gives may be infinite; products of matrices, and weights that are not there yet, are taken to be finite.
     3. Attentions with the same mask share the new one.
     """
 
@@ -47,18 +52,43 @@ def _may_mask_rows(mask: ir.Value) -> bool:
     array = known(mask, _LARGEST)
     if array is not None:
         return bool((array == -np.inf).all(-1).any())
-    return _has_infinity(mask, _DEPTH)
+    return _may_be_infinite(mask)
 
 
-def _has_infinity(value: ir.Value | None, depth: int) -> bool:
-    """Whether there is minus infinity among the numbers that a mask is computed from."""
-    array = known(value, _LARGEST)
-    if array is not None:
-        return array.dtype.kind != "b" and bool(np.isinf(array.astype(np.float64)).any())
-    node = None if value is None else value.producer()
-    if node is None or node.domain or not depth or node.op_type not in _ELEMENTWISE:
-        return scalar(value) in (-np.inf, np.inf)
-    return any(_has_infinity(operand, depth - 1) for operand in node.inputs)
+def _may_be_infinite(value: ir.Value) -> bool:
+    """Whether there may be infinities among the numbers of a value, as far as its computation shows."""
+    seen: dict[ir.Value, None] = {}
+    pending: list[ir.Value | None] = [value]
+    while pending:
+        one = pending.pop()
+        if one is None or one in seen or not is_floating(one):
+            continue
+        seen[one] = None
+        if (tensor := constant_tensor(one)) is not None:
+            if tensor.size > _LARGEST:
+                return True
+            array = known_array(tensor)
+            if array is not None and bool(np.isinf(array.astype(np.float64)).any()):
+                return True
+            continue
+        operands = _operands_that_tell(one.producer())
+        if operands is None or len(seen) > _MOST:
+            return True
+        pending += operands
+    return False
+
+
+def _operands_that_tell(node: ir.Node | None) -> Sequence[ir.Value | None] | None:
+    """The operands of a node without infinities among which its results have none; None where its results may have some anyway."""
+    if node is None or node.domain:
+        return None
+    facts = facts_of(node.op_type)
+    if facts.is_matrix_product or node.op_type in _BOUNDED:
+        return ()
+    if node.op_type == "Div":
+        divisor = known(node.inputs[1], _LARGEST)
+        return node.inputs[:1] if divisor is not None and divisor.all() else None
+    return node.inputs if facts.use in _USES or facts.converts or facts.keeps_float_type else None
 
 
 def _with_nan(editor: GraphEditor, node: ir.Node, mask: ir.Value) -> ir.Value:

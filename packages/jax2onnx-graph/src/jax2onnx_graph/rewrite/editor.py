@@ -18,7 +18,7 @@ from jax2onnx_graph.errors import RuleError
 from jax2onnx_graph.facts.dims import Dim, Dims, is_static
 from jax2onnx_graph.facts.operators import Elementwise, facts_of
 from jax2onnx_graph.facts.shapes import broadcast_dims
-from jax2onnx_graph.facts.values import LabelledDim, dims_of, known
+from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.forms import Form, Threshold
 from jax2onnx_graph.metadata import SizeNotes
 from jax2onnx_graph.rewrite._node_index import NodeIndex
@@ -153,14 +153,16 @@ class GraphEditor:
         large = dims_of(node.outputs[0])
         if small is None or large is None or len(small) > len(large):
             return value
-        wanted = [
-            large_dim if isinstance(large_dim, int) and small_dim == 1 else 1
-            for small_dim, large_dim in zip((*(1,) * (len(large) - len(small)), *small), large, strict=True)
+        b, aligned = self.before(node), (*(1,) * (len(large) - len(small)), *small)
+        shape = [
+            _size_along(b, node, axis) if one == 1 and size != 1 else None
+            for axis, (one, size) in enumerate(zip(aligned, large, strict=True))
         ]
-        if len(small) == len(large) and all(dim == 1 for dim in wanted):
+        if len(small) == len(large) and not any(shape):
             return value
-        b = self.before(node)
-        return b.op.Expand(value, b.ints(wanted), dims=broadcast_dims([b.known_dims(value), wanted]))
+        wanted = [1 if size is None else dim for size, dim in zip(shape, large, strict=True)]
+        target = b.concat([b.ints([1]) if size is None else size for size in shape], 0)
+        return b.op.Expand(value, target, dims=broadcast_dims([b.known_dims(value), labelled(wanted)]))
 
     def node_name(self, base: str) -> str:
         """A name for a new node of the graph: `base`, with a number where it is taken."""
@@ -387,6 +389,18 @@ class GraphEditor:
         if new.shape == old.shape:
             new.metadata_props.update(old.metadata_props)
         self.modified = True
+
+
+def _size_along(b: InsertionPoint, node: ir.Node, axis: int) -> ir.Value | None:
+    """The size of the result of a node along an axis, as an int64 vector of one element; None where no operand tells a label."""
+    dims = dims_of(node.outputs[0]) or ()
+    if isinstance(size := dims[axis], int):
+        return b.ints([size])
+    for operand in node.inputs:
+        own = dims_of(operand) or ()
+        if (place := axis - len(dims) + len(own)) >= 0 and same_dim(own[place], size):
+            return b.op.Shape(operand, start=place, end=place + 1, dims=(1,))
+    return None
 
 
 def _become_copy(node: ir.Node, value: ir.Value) -> bool:

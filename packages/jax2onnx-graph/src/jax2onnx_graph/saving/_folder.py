@@ -24,6 +24,8 @@ __all__ = ["Folder"]
 
 _TEMPORARY = re.compile(r"\.jax2onnx-[0-9a-f]{16}\.tmp")
 _DATA = re.compile(r"(.+)\.[0-9a-f]{16}\.data")
+# The key of the field `ir_version`.
+_FIRST = b"\x08"
 # Bytes of a name: what common file systems take, less what the name of a data file adds.
 _LONGEST_STEM = 255 - len(".0123456789abcdef.data")
 _CHUNK = 1 << 20
@@ -31,15 +33,9 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Folder:
-    """A directory with models.
-
-    Attributes:
-      directory: its path.
-      suffix: the suffix of model files, besides ".onnx".
-    """
+    """A directory with models, at the path `directory`."""
 
     directory: Path
-    suffix: str = ".onnx"
 
     @contextlib.contextmanager
     def data_file(self, stem: str, pieces: Iterable[Piece], mode: int | None) -> Iterator[Path]:
@@ -132,8 +128,10 @@ class Folder:
                     file.unlink()
 
     def _models(self) -> Iterator[Path]:
+        """The files there that may be models, whatever their names are: an older one is kept as `model.onnx.bak`, too."""
         for file in self.directory.iterdir():
-            if file.suffix in {".onnx", self.suffix} and not _DATA.fullmatch(file.name) and file.is_file():
+            is_ours = _DATA.fullmatch(file.name) or _TEMPORARY.fullmatch(file.name)
+            if not is_ours and file.is_file() and (file.suffix == ".onnx" or _begins_as_model(file)):
                 yield file
 
     def _data_of(self, model: Path) -> list[Path]:
@@ -144,6 +142,13 @@ class Folder:
         with os.scandir(self.directory) as entries:
             names = [e.name for e in entries if pattern.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
         return [self.directory / name for name in sorted(names)]
+
+
+def _begins_as_model(file: Path) -> bool:
+    """Whether a file begins with the first field that a model has, the version of the format."""
+    with contextlib.suppress(OSError), file.open("rb") as content:
+        return content.read(1) == _FIRST
+    return False
 
 
 def _shortened(stem: str) -> str:

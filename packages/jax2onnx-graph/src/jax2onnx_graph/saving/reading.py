@@ -92,10 +92,11 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
     if not isinstance(path, str | os.PathLike):
         raise ReadError(f"Cannot read {path!r:.80}: a path is a string or a pathlib.Path.")
     path = Path(path)
+    folder = path.parent.absolute()  # data files are read later, perhaps from another working directory
     if path.is_dir():
         raise ReadError(f"Cannot read {path}: it is a directory; give the name of a model file.")
     try:
-        proto = onnx.load(str(path), load_external_data=False)
+        proto = onnx.load(str(path), format="protobuf", load_external_data=False)
     except OSError as error:
         raise ReadError(f"Cannot read {path}: {error.strerror or error}.") from error
     except (DecodeError, ValueError) as error:
@@ -107,7 +108,7 @@ def read_model(path: str | os.PathLike[str]) -> ir.Model:
         model = ir.from_proto(proto)
     except ir.serde.SerdeError as error:
         raise ReadError(f"Cannot read {path}: {_innermost(error)}") from error
-    ir.external_data.set_base_dir(model.graph, path.parent)
+    ir.external_data.set_base_dir(model.graph, folder)
     _watch_data_files(model)
     return model
 

@@ -28,7 +28,7 @@ from jax2onnx_graph.saving.serialization import (
     size,
 )
 
-__all__ = ["replaced_file", "save_model", "save_sharing_weights", "save_text", "weights_size"]
+__all__ = ["replaced_file", "save_model", "save_several", "save_sharing_weights", "save_text", "weights_size"]
 
 # Weights of more bytes get a data file: the nodes need room, too, and so does what shape inference adds.
 _SINGLE_FILE_LIMIT = 1_800_000_000
@@ -185,15 +185,51 @@ def save_sharing_weights(
             destinations = _variant_destinations(folder, variants)
         models = [(destinations[name], make(variant)) for name, variant in variants.items()]
         with _explained(directory):
-            _save_together(models, {Destination.at(folder / name): [content] for name, content in beside.items()})
+            _save_together(models, _files_beside(folder, beside))
     return [destination.path for destination in destinations.values()]
+
+
+def save_several(
+    directory: str | os.PathLike[str], models: Mapping[str, ir.Model], *, beside: Mapping[str, bytes] = MappingProxyType({}),
+) -> list[Path]:  # fmt: skip
+    """Write several models as `<name>.onnx` into a directory, each as `save_model` does; none is replaced before all are written.
+
+    Args:
+      directory: the directory; it is made if the one that it is in exists.
+      models: name → model.
+      beside: further small files, name → content, which are replaced after the models.
+
+    Raises:
+      SaveError: a name is none, or writing failed. Each model that was there is whole.
+    """
+    with _explained(directory):
+        folder = _checked_folder(directory, models)
+        with _present(folder), contextlib.ExitStack() as stack:
+            destinations = _variant_destinations(folder, models)
+            files, new = Folder(Path(os.path.realpath(folder))), dict[Path, tuple[Iterable[Piece], int | None]]()
+            files.remove_leftovers(*(destination.file.name for destination in destinations.values()))
+            for destination, model in zip(destinations.values(), models.values(), strict=True):
+                file, mode, data, segments = destination.file, destination.mode, Path(), dict[str, Segment]()
+                if weights_size(model) > _SINGLE_FILE_LIMIT:
+                    data_pieces, segments = lay_out(large_tensors(model))
+                    data = stack.enter_context(files.data_file(file.name, steps("save", data_pieces), mode))
+                new[file] = _model_pieces(model, destination, data.name, segments), mode
+            files.replace({**new, **_files_beside(folder, beside)})
+    return [destination.path for destination in destinations.values()]
+
+
+def _files_beside(folder: Path, beside: Mapping[str, bytes]) -> dict[Path, tuple[Iterable[Piece], int | None]]:
+    """Further files of a folder, with their permissions."""
+    destinations = {Destination.at(folder / name): content for name, content in beside.items()}
+    return {destination.file: ([content], destination.mode) for destination, content in destinations.items()}
 
 
 @contextlib.contextmanager
 def _present(folder: Path) -> Iterator[None]:
     """Make a folder that exists during the block; one that was made here is removed if the block fails."""
     is_new = not folder.exists()
-    folder.mkdir(exist_ok=True)
+    with _explained(folder):
+        folder.mkdir(exist_ok=True)
     try:
         yield
     except BaseException:
@@ -218,13 +254,20 @@ def _checked_folder(directory: str | os.PathLike[str], names: Collection[str]) -
 
 def _variant_destinations(folder: Path, names: Iterable[str]) -> dict[str, Destination]:
     destinations = {name: Destination.at(folder / f"{name}.onnx") for name in names}
-    for destination in destinations.values():
+    known: dict[str, str] = {}
+    for name, destination in destinations.items():
         destination.check_takes_data()
+        other = known.setdefault(str(destination.file).casefold(), name)
+        if other != name:
+            raise SaveError(
+                f"Cannot save to {destination.path}: it is the file of the variant {other!r}, too, by a link or but for the case of "
+                "letters. Remove the link, or choose another name."
+            )
     return destinations
 
 
 def _save_together(
-    models: Sequence[tuple[Destination, ir.Model]], beside: Mapping[Destination, Sequence[Piece]]
+    models: Sequence[tuple[Destination, ir.Model]], beside: Mapping[Path, tuple[Iterable[Piece], int | None]]
 ) -> None:
     large, known = [large_tensors(model) for _, model in models], Contents()
     contents = [{name: known.content(tensor) for name, tensor in tensors.items()} for tensors in large]
@@ -244,8 +287,7 @@ def _save_together(
         for (destination, model), found in zip(models, contents, strict=True):
             own = {name: segments[content] for name, content in found.items()}
             new[destination.file] = _model_pieces(model, destination, data.name, own), destination.mode
-        new |= {destination.file: (pieces, destination.mode) for destination, pieces in beside.items()}
-        folder.replace(new)
+        folder.replace({**new, **beside})
 
 
 def _model_pieces(
@@ -264,7 +306,7 @@ def _model_pieces(
 
 
 def _folder(destination: Destination) -> Folder:
-    return Folder(destination.file.parent, destination.file.suffix)
+    return Folder(destination.file.parent)
 
 
 @contextlib.contextmanager

@@ -146,7 +146,7 @@ def _fits(found: WeightType, wanted: WeightType) -> bool:
 @functools.cache
 def _kind(dtype: Dtype) -> str:
     """The kind of an element type: types of one kind are converted to each other."""
-    if dtype.kind in "cb":
+    if dtype.kind not in "iufV":  # NumPy's numbers, and those of `ml_dtypes`
         return dtype.kind
     return "integer" if "int" in dtype.name else "float"
 
@@ -160,9 +160,14 @@ def _converted(array: Array, dtype: Dtype) -> Array | None:
     if _kind(dtype) == "integer":
         is_same = np.array_equal(result.astype(array.dtype), array) and np.array_equal(result < 0, array < 0)
         return result if is_same else None
-    is_narrower = float(ml_dtypes.finfo(dtype).max) < float(ml_dtypes.finfo(array.dtype).max)
-    if is_narrower and bool((np.isfinite(array) & ~np.isfinite(result)).any()):
-        return None
+    limit = float(ml_dtypes.finfo(dtype).max)
+    if limit <= float(ml_dtypes.finfo(array.dtype).max):
+        # What is too large becomes infinite, NaN, or the greatest number, as the type has them; infinities and NaN may become others.
+        is_other = (np.isfinite(array) != np.isfinite(result)) | (np.isnan(array) != np.isnan(result))
+        if np.isfinite(np.array(np.inf).astype(dtype)):
+            is_other |= np.abs(array) > limit
+        if bool(is_other.any()):
+            return None
     return result
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from jax2onnx_core import Jaxpr
@@ -84,6 +85,8 @@ def _without_batching(
     """Indices and numbers without batching dimensions: positions along these become further indices."""
     if not numbers.operand_batching_dims:
         return indices, numbers
+    if indices.dtype.itemsize < 4:  # a batch may have more elements than the type has numbers
+        indices = lax.convert_element_type(indices, np.int32)
     shape = (*indices.shape[:-1], 1)
     positions = [lax.broadcasted_iota(indices.dtype, shape, d) for d in numbers.scatter_indices_batching_dims]
     batched = tuple(numbers.operand_batching_dims)

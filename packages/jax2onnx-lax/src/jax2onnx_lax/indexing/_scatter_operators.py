@@ -20,7 +20,7 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_lax._compat import min_dim
 from jax2onnx_lax.indexing._generated_arrays import zeros
 from jax2onnx_lax.indexing._named_axes import AxisName, NamedArray, are_adjacent, axes_of, rearrange
-from jax2onnx_lax.indexing._scatter_task import ScatterTask, may_drop, neutralise, over_places, resolve_starts
+from jax2onnx_lax.indexing._scatter_task import ScatterTask, may_drop, may_move, neutralise, over_places, resolve_starts
 from jax2onnx_lax.indexing._start_indices import (
     StartIndex,
     as_value,
@@ -153,13 +153,21 @@ def _suits_nd(ctx: Context, task: ScatterTask, *, unique: bool) -> bool:
         return False
     if task.windows and (len(task.starts) > 1 or not task.is_single):
         return False
-    if not (task.is_single or unique or any(all_different(ctx, start.value) for start in task.starts)):
+    if not (task.is_single or _are_apart(ctx, task, unique=unique)):
         key = "ScatterND" if task.reduction == "none" else f"ScatterND_{task.reduction}"
         if not ctx.guarantees(key, ctx.dtype(task.x), "order"):
             return False
     if task.is_single or task.reduction != "none":
         return True
     return task.valid is None and not any(may_drop(ctx, task, start) for start in task.starts)
+
+
+def _are_apart(ctx: Context, task: ScatterTask, *, unique: bool) -> bool:
+    """Whether no two updates are of one place, even where they count for nothing."""
+    fixed = [start for start in task.starts if not may_move(ctx, task, start)]
+    if unique and task.valid is None and len(fixed) == len(task.starts):
+        return True
+    return any(all_different(ctx, start.value) for start in fixed)
 
 
 def _scatter_nd(ctx: Context, task: ScatterTask) -> Value:

@@ -23,7 +23,7 @@ from jax2onnx_lax.indexing._start_indices import (
 )
 from jax2onnx_lax.monoids import MONOIDS
 
-__all__ = ["ScatterTask", "may_drop", "neutralise", "over_places", "prepare", "resolve_starts"]
+__all__ = ["ScatterTask", "may_drop", "may_move", "neutralise", "over_places", "prepare", "resolve_starts"]
 
 CLIP, DROP = GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP
 PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
@@ -199,9 +199,20 @@ def may_drop(ctx: Context, task: ScatterTask, start: StartIndex) -> bool:
       task: the scatter.
       start: one of its starts.
     """
-    if task.checked_mode != DROP or is_always_in_range(ctx, start):
+    return task.checked_mode == DROP and may_move(ctx, task, start)
+
+
+def may_move(ctx: Context, task: ScatterTask, start: StartIndex) -> bool:
+    """Whether an index of a start can be out of range, so that it is another one that an operator is given.
+
+    Args:
+      ctx: the context of the rule.
+      task: the scatter.
+      start: one of its starts.
+    """
+    if is_always_in_range(ctx, start):
         return False
-    return task.mode == DROP or not is_promise_checked(ctx, start)
+    return task.mode != PROMISE or not is_promise_checked(ctx, start)
 
 
 def neutralise(ctx: Context, task: ScatterTask) -> ScatterTask:

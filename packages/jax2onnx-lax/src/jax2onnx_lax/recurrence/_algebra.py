@@ -44,12 +44,11 @@ def _mul(eqn: Equation, operands: Sequence[Value]) -> list[Term] | None:
     x, y = operands
     if x.states and y.states:
         return None
-    if _is_broadcast_by_constant(x, y):
-        shape = eqn.outvars[0].aval.shape
-        return [_times(a, b) for a in _widened(x, shape) for b in _widened(y, shape)]
-    if _is_small(x, y) and (len(x.shape) == len(y.shape)) and not _is_number(x, y):
+    is_alone = _is_small(x, y) and len(x.shape) == len(y.shape) and not _is_number(x, y)
+    if is_alone and not _is_broadcast_by_constant(x, y):
         return None
-    return [_times(a, b) for a in x.terms for b in y.terms]
+    shape = eqn.outvars[0].aval.shape
+    return [_times(a, b) for a in _widened(x, shape) for b in _widened(y, shape)]
 
 
 def _is_broadcast_by_constant(x: Value, y: Value) -> bool:
@@ -59,7 +58,9 @@ def _is_broadcast_by_constant(x: Value, y: Value) -> bool:
 
 
 def _widened(x: Value, shape: Sequence[Dim]) -> list[Term]:
-    """The terms of a value whose axes of size 1 are broadcast."""
+    """The terms of a value whose axes of size 1 are broadcast; those of a scalar have no axes."""
+    if not x.shape:
+        return list(x.terms)
     places = [axis if _equal(x.shape[axis], dim) else None for axis, dim in enumerate(shape)]
     return [_placed(term, places) for term in x.terms]
 
@@ -72,8 +73,8 @@ def _div(eqn: Equation, operands: Sequence[Value]) -> list[Term] | None:
     x, y = operands
     if not x.states or y.states:
         return None
-    reciprocal = _reciprocal(y)
-    return [_times(a, b) for a in x.terms for b in reciprocal.terms]
+    shape = eqn.outvars[0].aval.shape
+    return [_times(a, b) for a in _widened(x, shape) for b in _widened(_reciprocal(y), shape)]
 
 
 def _reciprocal(y: Value) -> Value:
@@ -96,7 +97,8 @@ def _add(eqn: Equation, operands: Sequence[Value], sign: float = 1.0) -> list[Te
     x, y = operands
     if (_is_small(x, y) and not (x.states or y.states)) or len(x.shape) != len(y.shape):
         return None
-    return [*x.terms, *_scaled(y.terms, sign)]
+    shape = eqn.outvars[0].aval.shape
+    return [*_widened(x, shape), *_scaled(_widened(y, shape), sign)]
 
 
 def _sub(eqn: Equation, operands: Sequence[Value]) -> list[Term] | None:

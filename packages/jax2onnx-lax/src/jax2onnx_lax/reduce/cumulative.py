@@ -42,6 +42,8 @@ def _accumulator(ctx: Context, dtype: Dtype, length: Dim) -> Dtype:
         return np.dtype(np.float64)
     if is_float(dtype):
         return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+    if dtype == np.uint32 and ctx.supports("CumSum", dtype):
+        return dtype
     return np.dtype(np.int32 if dtype.itemsize < 4 or dtype == np.int32 else np.int64)
 
 

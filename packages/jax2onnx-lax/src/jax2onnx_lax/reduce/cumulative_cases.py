@@ -29,6 +29,8 @@ cases = [
          expect="Cast -> CumSum -> Cast"),
     Case("cumsum_int64", lambda x: lax.cumsum(x, 0), [((5, 2), np.int64)], ("cumsum",), _sum),
     Case("cumsum_uint8", lambda x: lax.cumsum(x, 0), [((50, 2), np.uint8)], ("cumsum",), expect="Cast -> CumSum -> Cast"),
+    Case("cumsum_uint32", lambda x: lax.cumsum(x * np.uint32(0x9E3779B9), 0), [((50, 2), np.uint32)], ("cumsum",),
+         expect=at_most(6, CumSum=1)),
     Case("cumsum_float16", lambda x: lax.cumsum(x, 0), [((50, 2), np.float16)], ("cumsum",), rtol=1e-2, atol=3e-2,
          expect="Cast -> CumSum -> Cast"),
     Case("cumsum_complex", lambda x: lax.cumsum(x, 0), [((5, 2), np.complex64)], ("cumsum",),

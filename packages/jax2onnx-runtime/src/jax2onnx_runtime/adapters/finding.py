@@ -273,11 +273,9 @@ class _Walk:
         if value.is_graph_output():
             raise _NotLowRankError("the model returns what it is multiplied to")
         for node, index in value.uses():
-            other = _other(node, index)
-            factor = scalar(other) if _is(node, "Mul") or (_is(node, "Div") and index == 0) else None
-            scale = path.scale
-            if factor is not None and not (factor == 0 and node.op_type == "Div"):
-                scale = path.scale * factor if node.op_type == "Mul" else path.scale / factor
+            factor, scale = _factor(node, index), path.scale
+            if factor is not None and not _has_axis(_other(node, index), path.axis - len(dims_of(value) or ())):
+                scale = path.scale * factor
             elif _is_flattening(node, index, path.axis):
                 self.flattenings.append(node)
             elif not _is_copy(node):
@@ -350,6 +348,20 @@ def _origin(value: ir.Value | None, *further: str) -> ir.Value | None:
     return value
 
 
+def _factor(node: ir.Node, index: int) -> float | None:
+    """The number by which a node multiplies an operand; None for other nodes."""
+    number = scalar(_other(node, index))
+    if number is None or not (_is(node, "Mul") or (_is(node, "Div") and index == 0 != number)):
+        return None
+    return number if node.op_type == "Mul" else 1 / number
+
+
+def _has_axis(value: ir.Value | None, axis: int) -> bool:
+    """Whether a value has an axis, counted from the last one, of more than one element: equal numbers, one for each of the rank."""
+    dims = dims_of(value) or ()
+    return len(dims) >= -axis and dims[axis] != 1
+
+
 def _is_product(node: ir.Node) -> bool:
     return _is(node, "MatMul", "Gemm")
 
@@ -406,11 +418,11 @@ def _added(end: _End, sizes: tuple[int, int], matrix: _Matrix) -> tuple[float, B
         if value.is_graph_output() or len(uses) != 1:
             return scale, "its product is read more than once, or returned by itself"
         node, index = uses[0]
-        factor = scalar(_other(node, index)) if _is(node, "Mul") or (_is(node, "Div") and index == 0) else None
+        factor = _factor(node, index)
         if _is(node, "Add"):
             return scale, _base(node, index, end.activation, sizes, matrix)
         if factor:
-            scale = scale * factor if node.op_type == "Mul" else scale / factor
+            scale = scale * factor
         elif not (_is_copy(node) or _is(node, "Reshape")) or index:
             return scale, f"its product is read by {node.op_type}"
         value = node.outputs[0]
