@@ -7,7 +7,7 @@ __all__ = ["check_domain", "check_function_domain"]
 #: The names of the domain of the standard operators.
 _STANDARD = ("", "ai.onnx")
 #: What the names of domains begin with whose operators runtimes have.
-_OF_RUNTIMES = ("ai.onnx.", "com.microsoft", "com.ms.", "org.pytorch.", "org.openvinotoolkit")
+_OF_RUNTIMES = ("ai.onnx.", "com.microsoft", "com.ms.", "org.pytorch.")
 
 
 def check_domain(what: str, domain: str) -> None:
