@@ -59,6 +59,8 @@ cases = [
          [("B", "N")], covers=("jax.numpy.array_split",)),
     Case("inverse_cosine_transforms", lambda x: [jax.scipy.fft.idct(x, axis=axis, norm="ortho") for axis in (0, 1)], [("B", "N")],
          covers=("jax.scipy.fft.dct_deinterleave",)),
+    Case("derivative_of_cosine_transform", jax.grad(lambda x: (jax.scipy.fft.dct(x, axis=0) ** 3).sum()), [("N", 2)], values="unit",
+         covers=("jax.scipy.fft.dct_interleave",)),
     Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",)),
     Case("choice_without_replacement", lambda x: jax.random.choice(jax.random.key(1), x, (2,), replace=False), [("B", 2)],
          options={"constraints": ["B >= 2"]}, covers=("jax.random.permutation",)),
