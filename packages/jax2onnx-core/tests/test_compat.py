@@ -14,7 +14,7 @@ from jax.experimental import checkify, io_callback
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import AxisType
-from jax2onnx_core import _compat, _compat_checkify, _compat_meshes, _compat_options
+from jax2onnx_core import _compat, _compat_checkify, _compat_meshes, _compat_options, errors, to_onnx
 from jax2onnx_core.jax_types import Equation, Jaxpr
 from jax2onnx_graph.facts.dims import SpecializedDim
 
@@ -370,3 +370,29 @@ def test_the_largest_number_that_a_size_can_be() -> None:
     (size,) = jax.export.symbolic_shape("N")
     jax.make_jaxpr(fn)(jax.ShapeDtypeStruct((size,), np.float32), jax.ShapeDtypeStruct((), np.int32))
     assert [None if one is None else str(one) for one in found] == ["N", "N", "N", None, None, None]
+
+
+def test_an_exact_fraction_of_sizes() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        n = x.shape[0]
+        found.extend(map(_compat.exact_fraction, (n, 0.75, n / 2 - 1.5, 0.25 * n, 3.0 - n, jnp.asarray(n) * 1.0)))
+        found.extend(
+            map(
+                _compat.exact_fraction,
+                (n / 3, x[0], jnp.asarray(n) // 2, jnp.sqrt(n), jnp.asarray(n * 0.5, np.float16), "n"),
+            )
+        )
+        return x
+
+    found: list[object] = []
+    (n,) = jax.export.symbolic_shape("n")
+    jax.make_jaxpr(fn)(jax.ShapeDtypeStruct((n,), np.float32))
+    assert found == [(n, 1), (3, 4), (2 * n - 6, 4), (n, 4), (3 - n, 1), (n, 1), *[None] * 6]
+
+
+def test_a_function_of_the_user_that_is_called_like_one_of_jax_is_asked() -> None:
+    def csd(x: jax.Array) -> jax.Array:
+        return x if x.shape[0] > 4 else -x
+
+    with pytest.raises(errors.UndecidedDimensionError):
+        to_onnx(csd, [("N",)])

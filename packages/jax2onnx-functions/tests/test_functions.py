@@ -185,6 +185,15 @@ def test_the_domain_of_the_standard_operators_is_refused(make, domain):
         make(domain=domain)
 
 
+@pytest.mark.parametrize("domain", ["com.microsoft", "com.microsoft.nchwc", "ai.onnx.ml", "org.pytorch.aten"])
+def test_the_domain_of_a_runtime_is_refused_for_functions_alone(domain):
+    with pytest.raises(
+        ValueError, match=f"onnx_function: the domain must not be '{domain}', which is one of a runtime"
+    ):
+        onnx_function(name="Gelu", domain=domain)
+    custom_op("Gelu", domain=domain)
+
+
 def test_a_custom_operator_without_an_export_is_its_reference():
     double = custom_op("Double", domain="mine")(lambda x: 2 * x)
     assert double(3) == 6

@@ -65,6 +65,7 @@ __all__ = [
     "defines_sizes",
     "definition",
     "eval_jaxpr",
+    "exact_fraction",
     "in_trace_of",
     "inner_jaxprs",
     "is_batched_by_user",
@@ -530,6 +531,47 @@ def largest_of(x: object) -> Dim | None:
     if primitive in (_lax.min_p, _lax.convert_element_type_p):
         return next((found for found in map(largest_of, operands) if found is not None), None)
     return None
+
+
+def exact_fraction(x: object) -> tuple[Dim, int] | None:
+    """Numerator and denominator, a power of two, of a number that is traced from sizes, and known numbers; None where they are not known.
+
+    Arithmetic of such fractions makes no mistakes, as long as they are not large.
+    """
+    if isinstance(x, _partial_eval.DynamicJaxprTracer) and is_literal(x.val):
+        x = x.val.val
+    if isinstance(x, _shape_poly._DimExpr):
+        return x, 1
+    if isinstance(x, int | float | np.number | np.ndarray):
+        return float(x).as_integer_ratio() if np.ndim(x) == 0 and np.isrealobj(x) and np.isfinite(x) else None
+    equation = traced_equation(x)
+    if equation is None:
+        return None
+    primitive, params, operands, _ = equation
+    if primitive is _shape_poly.dim_as_value_p:
+        return params["dim"], 1
+    if not (primitive in _OF_FRACTIONS and isinstance(x, jax.Array) and x.dtype in (np.float32, np.float64)):
+        return None
+    found = [one for one in map(exact_fraction, operands) if one is not None]
+    if len(found) < len(operands):
+        return None
+    return found[0] if primitive is _lax.convert_element_type_p else _of_fractions(primitive, *found)
+
+
+_OF_FRACTIONS = (_lax.convert_element_type_p, _lax.add_p, _lax.sub_p, _lax.mul_p, _lax.div_p)
+
+
+def _of_fractions(primitive: Primitive, left: tuple[Dim, int], right: tuple[Dim, int]) -> tuple[Dim, int] | None:
+    """The sum, difference, product or quotient of two fractions; None where its denominator is no known power of two."""
+    (above, below), (other_above, other_below) = left, right
+    if primitive is _lax.mul_p:
+        return above * other_above, below * other_below
+    if primitive is _lax.div_p:
+        if not is_static(other_above) or other_above <= 0 or other_above & (other_above - 1):
+            return None
+        return above * other_below, below * other_above
+    sign = 1 if primitive is _lax.add_p else -1
+    return above * other_below + sign * other_above * below, below * other_below
 
 
 def traced_source(x: object) -> Hashable:

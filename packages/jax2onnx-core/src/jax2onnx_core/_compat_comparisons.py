@@ -31,10 +31,19 @@ __all__ = ["Undecided", "size_comparisons", "undecided_equalities"]
 
 
 # Functions, of JAX or in place of these, whose result is wrong where a size is the one that they ask for and take for another.
-_ANSWERS_BY_SIZE = ("_cofactor_solve", "_unique", "cov", "digitize", "setdiff1d", "_single_axes", "_spectral_helper")
+_ANSWERS_BY_SIZE = (
+    "_cofactor_solve",
+    "_unique",
+    "cov",
+    "digitize",
+    "setdiff1d",
+    "_single_axes",
+    "_spectral_helper",
+    "_triage_segments",
+)
 
-# Functions of JAX that ask which of two sizes is the larger one, and compute the same by either answer.
-_ANSWERS_ALIKE = ("_pinv_jvp",)
+# Functions of JAX that ask whether a size is at least another one → the answer by which they compute what is right for all sizes.
+_ANSWERS_ALIKE = {"_pinv_jvp": True, "csd": False}
 
 # JAX's rules that want an axis to have as many elements as are taken from it.
 _TAKES_ELEMENTS = ("_gather_shape_rule", "_dynamic_slice_shape_rule")
@@ -78,9 +87,10 @@ class _Comparisons:
         try:
             return bool(self._original(left, right, text))
         except inconclusive_dimension_error:
-            difference, asked = left - right, _asker(sys._getframe(1)).f_code.co_name
-            if asked in _ANSWERS_ALIKE:
-                return True
+            frame = _asker(sys._getframe(1))
+            difference, asked = left - right, frame.f_code.co_name
+            if asked in _ANSWERS_ALIKE and not _is_asked_by_user(frame):
+                return _ANSWERS_ALIKE[asked]
             if not (self._has_sizes() or any(name.endswith(LESS_ONE) for name in symbols_of(difference))):
                 raise
             if _is_never_negative(difference) or (

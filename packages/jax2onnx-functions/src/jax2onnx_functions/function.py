@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar, overload
 
 from jax2onnx_core import Call, Context, Rules, Value, bind_composite, exporting
 
-from jax2onnx_functions._domains import check_domain
+from jax2onnx_functions._domains import check_function_domain
 
 __all__ = ["onnx_function", "rules"]
 
@@ -43,7 +43,7 @@ def onnx_function(
 
     Raises:
       TypeError: `target` is not callable.
-      ValueError: the domain is that of the standard operators.
+      ValueError: the domain is that of the standard operators, or of a runtime's.
 
     The function's inputs are the arrays that the call uses: its arguments, and weights of the bound object or
     of enclosing scopes. Calls whose jaxprs are equal share one body, whatever the values of the arrays, so that equal
@@ -56,7 +56,7 @@ def onnx_function(
     ... def scale(x, factor):
     ...     return x * factor
     """
-    check_domain("onnx_function", domain)
+    check_function_domain("onnx_function", domain)
 
     def decorate(decorated: Callable[..., object]) -> Callable[..., object]:
         if isinstance(decorated, type):

@@ -27,6 +27,8 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_graph.assumptions import Assumption
 from jax2onnx_graph.build.builder import Array
 
+from jax2onnx_lax._compat import max_dim
+
 __all__ = ["composites", "rules"]
 
 composites = Composites()
@@ -237,9 +239,14 @@ def _half_to_real(ctx: Context, x: Value, length: Dim) -> Value:
     if _is_product(length, ctx, x, _REAL):
         flat = ctx.reshape(x, (*batch, 2 * (length // 2 + 1)))
         return ctx.op.MatMul(flat, ctx.constant(_half_matrix(length), like=x), dims=(*batch, length))
-    mirrored = ctx.slice(x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, (length + 1) // 2 - 1, 2))
+    others = max_dim((length + 1) // 2 - 1, 0)
+    mirrored = ctx.slice(x, [(length + 1) // 2 - 1], [0], [len(batch)], [-1], dims=(*batch, others, 2))
     conjugate = ctx.op.Mul(mirrored, ctx.constant(np.array([1, -1]), like=x))
-    spectrum = ctx.with_dims(ctx.concat([x, conjugate], len(batch)), (*batch, length, 2))
+    spectrum = ctx.concat([x, conjugate], len(batch))
+    if ctx.is_positive(length):
+        spectrum = ctx.with_dims(spectrum, (*batch, length, 2))
+    else:  # one coefficient is half of none
+        spectrum = ctx.slice(spectrum, [0], [length], [len(batch)], dims=(*batch, length, 2))
     full = _along(ctx, spectrum, len(batch), length, inverse=True)
     return ctx.op.Gather(full, ctx.constant(np.int64(0)), axis=-1, dims=(*batch, length))
 

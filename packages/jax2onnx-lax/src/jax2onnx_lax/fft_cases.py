@@ -88,6 +88,8 @@ cases = [
          expect=at_most(20, MatMul=3)),
     Case("fft_axis", lambda x: jnp.fft.fft(x, axis=1), [("B", 8, 3)], _covers, atol=_BACK,
          expect=at_most(20, Gather=2, MatMul=1)),
+    Case("irfft_of_one_coefficient", lambda x: (jnp.fft.irfft(lax.complex(x, x)), jnp.fft.hfft(lax.complex(x, -x), axis=0)), [("M", "N")],
+         _covers, atol=_BACK),
     Case("rfft_symbolic", jnp.fft.rfft, [(2, "N")], _covers, atol=_FORWARD, expect=at_most(40, Gather=3, MatMul=2)),
     Case("fft_symbolic", lambda x: jnp.fft.fft(x), [(2, "N")], _covers, atol=_FORWARD,
          expect=at_most(40, Gather=3, MatMul=2)),

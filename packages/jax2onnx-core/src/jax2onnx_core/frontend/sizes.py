@@ -26,6 +26,7 @@ __all__ = [
     "are_possible",
     "check_questions",
     "check_sizes",
+    "exact_fraction",
     "has_size_from_data",
     "is_from_data",
     "is_number_from_data",
@@ -42,6 +43,8 @@ _Made = TypeVar("_Made")
 
 #: So many equations are compared, one after another, to find that two arrays were computed in the same way.
 _DEPTH = 8
+
+exact_fraction = _compat.exact_fraction
 
 #: Gives a size: that of the axis `axis` of its operand, or the number that the operand is.
 size_p = Primitive("jax2onnx_size")

@@ -32,6 +32,7 @@ _ARITHMETIC = re.compile("real number|ufunc|powers|argument must be|operand type
 _IN_THE_MODEL = (
     " Or let the model compute with it: functions of jax.numpy take a size as it is, jax.numpy.sqrt(x.shape[0])."
 )
+_INSTEAD_OF_LEN = " Or write x.shape[0] in the place of len(x), which is a number in Python."
 _OPERATORS = {">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
 _STRICT = {">": " + 1", "<": " - 1"}
 _LARGEST = 1 << 20  # no larger size of a symbol is proposed
@@ -88,6 +89,8 @@ def undecided(error: Exception, symbols: Symbols, place: str) -> UndecidedDimens
         advice = f"a constraint that decides the question, constraints=({constraint!r},), or {advice}"
     if _ARITHMETIC.search(text):
         advice += _IN_THE_MODEL
+    if "as an integer" in text and "len(" in place:
+        advice += _INSTEAD_OF_LEN
     if symbols.from_data and found == symbols.known:  # the text does not say which it is
         (other, *_) = symbols.from_data.values()
         advice += (

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import jax.numpy as jnp
+import jax.scipy.signal  # which jax.scipy loads where it is used first: too late to replace its functions
 import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
@@ -183,7 +184,7 @@ def _slid(
     if exchanged:
         x, kernel = kernel, x
     size = kernel.shape[0]
-    padding = {"valid": (0, 0), "same": (size // 2, size - size // 2 - 1), "full": (size - 1, size - 1)}
+    padding = _paddings(size)
     if mode not in padding:
         raise ValueError(f"mode must be one of ['full', 'same', 'valid'], not {mode!r}.")
     low, high = padding[mode]
@@ -196,6 +197,11 @@ def _slid(
     return Replacement(jnp.flip(made) if correlates and exchanged else made)
 
 
+def _paddings(size: Dim) -> dict[str, tuple[Dim, Dim]]:
+    """The padding with which a kernel of this size slides over all its places that a mode has."""
+    return {"valid": (0, 0), "same": (size // 2, (size - 1) // 2), "full": (size - 1, size - 1)}
+
+
 def _part_of_all(
     x: Array, kernel: Array, mode: str, precision: lax.PrecisionLike, dtype: DtypeLike | None, *, correlates: bool
 ) -> Array:
@@ -205,9 +211,52 @@ def _part_of_all(
     made = function(x, kernel, "full", precision=precision, preferred_element_type=dtype)
     shorter, longer = (of(x.shape[0], kernel.shape[0]) for of in (min_dim, max_dim))
     if mode == "valid":
-        return jnp.take(made, shorter - 1 + jnp.arange(longer - shorter + 1), mode="clip")
+        return _part(made, shorter - 1, longer - shorter + 1)
     is_reversed = correlates & (jnp.asarray(x.shape[0]) < jnp.asarray(kernel.shape[0]))
-    return jnp.take(made, (shorter - 1 + is_reversed) // 2 + jnp.arange(longer), mode="clip")
+    return _part(made, (shorter - 1 + is_reversed) // 2, longer)
+
+
+def _part(x: Array, start: ArrayLike | Dim, size: Dim, axis: int = 0) -> Array:
+    """So many elements along an axis."""
+    return jnp.take(x, start + jnp.arange(size), axis, mode="clip")
+
+
+@composites.call("jax._src.scipy.signal:_convolve_nd", name="jax.scipy.signal.convolve", is_required=True)
+def convolve_nd(in1: Array, in2: Array, mode: str, *, precision: lax.PrecisionLike) -> Replacement | None:
+    """The part that a mode has of the products at all places; JAX asks which array is the smaller one along all axes."""
+    pairs = list(zip(in1.shape, in2.shape, strict=False))
+    if in1.ndim != in2.ndim or all(map(is_static, (*in1.shape, *in2.shape))):
+        return None
+    kind = jnp.result_type(in1, in2, 0.0)
+    x, kernel, steps = in1.astype(kind), jnp.flip(in2).astype(kind), (1,) * in1.ndim
+    if all(is_static(m) and is_positive(n - m + 1) for n, m in pairs):
+        padding = [_paddings(m)[mode] for _, m in pairs]
+        return Replacement(
+            lax.conv_general_dilated(x[None, None], kernel[None, None], steps, padding, precision=precision)[0, 0]
+        )
+    x = lax.pad(x, jnp.zeros((), kind), [(m - 1, m - 1, 0) for _, m in pairs])
+    made = lax.conv_general_dilated(x[None, None], kernel[None, None], steps, "VALID", precision=precision)[0, 0]
+    for axis, (n, m) in enumerate(pairs):
+        if mode == "same":
+            made = _part(made, (m - 1) // 2, n, axis)
+        elif mode == "valid":
+            shorter = min_dim(n, m)
+            made = _part(made, shorter - 1, max_dim(n, m) - shorter + 1, axis)
+    return Replacement(made)
+
+
+@composites.call("jax.scipy.signal:correlate2d", name="jax.scipy.signal.correlate2d", is_required=True)
+def correlate2d(
+    in1: Array, in2: Array, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
+    precision: lax.PrecisionLike = None,
+) -> Replacement | None:  # fmt: skip
+    """JAX's own formula, which is for either order of sizes but where only parts of complex products are wanted."""
+    if all(map(is_static, (*in1.shape, *in2.shape))) or (
+        mode == "valid" and jnp.issubdtype(jnp.result_type(in1, in2), jnp.complexfloating)
+    ):
+        return None
+    made = jax.scipy.signal.convolve2d(jnp.flip(in1), jnp.conj(in2), mode, boundary, fillvalue, precision)
+    return Replacement(jnp.flip(made))
 
 
 def _pairs(

@@ -85,10 +85,21 @@ def pad_by_elements(
         return Replacement(
             jnp.pad(array, widths, mode, **options) if by_position is None else _padded(array, widths, by_position)
         )
-    if mode not in _MODES or options not in ({}, {"reflect_type": "even"}) or not array.ndim:
+    if mode not in _POSITIONS or options not in ({}, {"reflect_type": "even"}) or not array.ndim:
         return None
     widths = _static_widths(pad_width, array.ndim)
-    return None if widths is None else Call(array, widths=widths, mode=mode)
+    if widths is None:
+        return None
+    if mode != "edge" and not all(_is_long_enough(*one, mode) for one in zip(array.shape, widths, strict=True)):
+        return Replacement(_padded(array, widths, _POSITIONS[mode]))
+    return Call(array, widths=widths, mode=mode) if mode in _OFFSETS else None
+
+
+def _is_long_enough(size: Dim, width: tuple[int, int], mode: str) -> bool:
+    """Whether JAX pads an axis of this size by its elements."""
+    if is_static(size) or not any(width):
+        return True
+    return mode in _OFFSETS and definitely_le(max(*width, 1) + 1, size)
 
 
 #: Where the elements come from that are at a place relative to the first one, by the mode and the size of the axis.
@@ -122,7 +133,8 @@ def _pairs(pad_width: object, rank: int) -> list[tuple[Dim, Dim]]:
 
 # The end of a slice backwards that takes the first element too.
 _BEFORE_THE_FIRST = -(2**63)
-_MODES = ("edge", "reflect", "symmetric")
+#: The modes of Pad, and of reversed slices, with how many elements of the ends these leave out.
+_OFFSETS = {"edge": None, "reflect": 1, "symmetric": 0}
 
 
 def _static_widths(pad_width: object, rank: int) -> tuple[tuple[int, int], ...] | None:
@@ -138,7 +150,7 @@ def lower_pad_by_elements(ctx: Context, x: Value, *, widths: Sequence[tuple[int,
     """`x`, padded by its own elements along its last axes: by Pad, or by reversed slices for "symmetric", which Pad has not."""
     dims = ctx.known_dims(x)
     widths = [(0, 0)] * (len(dims) - len(widths)) + list(widths)
-    offset = {"edge": None, "reflect": 1, "symmetric": 0}[mode]
+    offset = _OFFSETS[mode]
     for size, width in zip(dims, widths, strict=True):
         if not ctx.is_positive(size):
             ctx.decline("an axis may be empty")

@@ -40,6 +40,8 @@ cases = [
          expect=expect_graph("Slice -> Concat:12", counts={"Slice": 2})),
     Case("pad_symmetric_one_side", lambda x: jnp.pad(x, ((0, 0), (0, 3)), mode="symmetric"), [("B", "N")],
          options={"constraints": ("N >= 4",)}, expect="Slice -> Concat"),
+    Case("pad_by_elements_of_any_number", lambda x: [jnp.pad(x, ((0, 0), (4, 3)), mode=m) for m in ("wrap", "reflect", "symmetric")],
+         [(2, "N")], covers=("jax.numpy.pad",), expect=at_most(105)),
     Case("pad_grad", jax.grad(lambda x: (lax.pad(x, jnp.ones((), x.dtype), [(1, -1, 1)]) ** 2).sum()), [(4,)],
          covers=("pad",), expect="Unsqueeze -> Pad -> Reshape -> Pad -> Mul -> Pad -> Slice"),
     Case("pad_of_a_scalar", lambda x: (lax.pad(x, x, []), lax.pad(np.float32(2), np.float32(3), []) + x), [()],

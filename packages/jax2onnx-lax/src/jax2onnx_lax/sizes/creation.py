@@ -6,13 +6,11 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
-from jax2onnx_core.frontend.sizes import is_from_data, is_number_from_data, once, size_of
+from jax2onnx_core.frontend.sizes import exact_fraction, is_from_data, is_number_from_data, once, size_of
 from jax2onnx_core.jaxprs import is_positive, is_symbolic_dim
 
 from jax2onnx_lax._compat import max_dim
@@ -160,8 +158,9 @@ def arange(
     dtype: object = None, **options: object,
 ) -> Replacement | None:  # fmt: skip
     first, last = (0, start) if stop is None else (start, stop)
-    if not any(is_from_data(one) and not one.shape for one in (first, last, step)):
-        return _between_dims(first, last, 1 if step is None else step, dtype)
+    known = _between_dims(first, last, 1 if step is None else step, dtype)
+    if known is not None or not any(is_from_data(one) and not one.shape for one in (first, last, step)):
+        return known
     if step is None and not is_from_data(first) and not is_symbolic_dim(first) and first == 0:
         count = jnp.asarray(last)
         count = count if jnp.issubdtype(count.dtype, jnp.integer) else jnp.ceil(count).astype(int)
@@ -181,15 +180,14 @@ _LARGEST_PART = 2**20
 
 
 def _between_dims(first: object, last: object, by: object, dtype: object) -> Replacement | None:
-    """Fractions up to a symbolic size, for which JAX wants whole numbers: `arange(0.5, H)`."""
-    numbers = [one for one in (first, last, by) if isinstance(one, int | float | np.number) and math.isfinite(one)]
-    dims = [one for one in (first, last) if is_symbolic_dim(one)]
-    if not dims or len(numbers) + len(dims) < 3 or jnp.issubdtype(jnp.result_type(*numbers), jnp.integer):
+    """Fractions up to a symbolic size, for which JAX wants whole numbers: `arange(0.5, H)`, `arange(0, H / 2)`."""
+    numbers = [one for one in (first, last, by) if not is_symbolic_dim(one)]
+    fractions = [found for found in map(exact_fraction, (first, last, by)) if found is not None]
+    if not numbers or len(fractions) < 3 or jnp.issubdtype(jnp.result_type(*numbers), jnp.integer):
         return None
-    unit = math.lcm(*(_fraction(number).denominator for number in numbers))
-    start, stop = (one * unit if is_symbolic_dim(one) else int(_fraction(one) * unit) for one in (first, last))
-    step = int(_fraction(by) * unit)
-    if step == 0 or max(unit, abs(step)) > _LARGEST_PART:
+    unit = max(denominator for _, denominator in fractions)
+    start, stop, step = (numerator * (unit // denominator) for numerator, denominator in fractions)
+    if not (is_symbolic_dim(start) or is_symbolic_dim(stop)) or unit > _LARGEST_PART or not _is_step(step):
         return None
     kind = jnp.result_type(*numbers) if dtype is None else jnp.zeros(0, dtype).dtype
     exact = jnp.promote_types(kind, jnp.float32) if jnp.issubdtype(kind, jnp.floating) else kind
@@ -197,9 +195,9 @@ def _between_dims(first: object, last: object, by: object, dtype: object) -> Rep
     return Replacement((jnp.asarray(first, exact) + jnp.asarray(by, exact) * places).astype(kind))
 
 
-def _fraction(number: object) -> Fraction:
-    assert isinstance(number, int | float | np.number), "all that is no dimension is a number"
-    return Fraction(number.item() if isinstance(number, np.number) else number)
+def _is_step(step: Dim) -> bool:
+    """Whether a number of parts can be counted by."""
+    return is_positive(step) if is_symbolic_dim(step) else 0 < abs(step) <= _LARGEST_PART
 
 
 @composites.call("jax._src.numpy.index_tricks:_make_1d_grid_from_slice", name="jax.numpy.mgrid", is_required=True)

@@ -111,6 +111,17 @@ def _without_line(rows: jax.Array) -> jax.Array:
     return rows - jnp.matmul(design, jnp.linalg.lstsq(design, rows)[0], precision=jax.lax.Precision.HIGHEST)
 
 
+@composites.call("jax._src.scipy.fft:_dct_interleave", name="jax.scipy.fft.dct_interleave", is_required=True)
+def dct_interleave(x: jax.Array, axis: int) -> Replacement | None:
+    """The elements in even places, and behind them those in odd ones from the last, of which the derivative has none where there are none."""
+    size = x.shape[axis]
+    if is_static(size):
+        return None
+    places = jnp.arange(size)
+    order = jnp.where(places < (size + 1) // 2, 2 * places, 2 * (size - places) - 1)
+    return Replacement(jnp.take(x, order, axis, mode="clip"))
+
+
 @composites.call("jax._src.scipy.fft:_dct_deinterleave", name="jax.scipy.fft.dct_deinterleave", is_required=True)
 def dct_deinterleave(x: jax.Array, axis: int) -> Replacement | None:
     """The elements of the first half in even places, those of the second in odd ones, from the last place."""

@@ -35,6 +35,12 @@ def _trends(x: jax.Array) -> list[jax.Array]:
     return [jax.scipy.signal.detrend(x), jax.scipy.signal.detrend(x, axis=0, bp=2)]
 
 
+def _spectra(x: jax.Array) -> tuple[jax.Array, ...]:
+    spectrum = jax.scipy.signal.stft(x, nperseg=4)
+    densities = [jax.scipy.signal.welch(x, nperseg=4, average=by)[1] for by in ("mean", "median")]
+    return *spectrum, *densities, jax.scipy.signal.csd(x, x[::-1], nperseg=4, noverlap=1)[1]
+
+
 def _slope_of_pinv(x: jax.Array) -> jax.Array:
     return jax.grad(lambda x: (jnp.linalg.pinv(x + 3 * jnp.eye(*x.shape)) ** 2).sum())(x)
 
@@ -53,6 +59,8 @@ cases = [
          [("B", "N")], covers=("jax.numpy.array_split",)),
     Case("inverse_cosine_transforms", lambda x: [jax.scipy.fft.idct(x, axis=axis, norm="ortho") for axis in (0, 1)], [("B", "N")],
          covers=("jax.scipy.fft.dct_deinterleave",)),
+    Case("derivative_of_cosine_transform", jax.grad(lambda x: (jax.scipy.fft.dct(x, axis=0) ** 3).sum()), [("N", 2)], values="unit",
+         covers=("jax.scipy.fft.dct_interleave",)),
     Case("permutations", _permutations, [("B", 2)], covers=("jax.random.permutation",)),
     Case("choice_without_replacement", lambda x: jax.random.choice(jax.random.key(1), x, (2,), replace=False), [("B", 2)],
          options={"constraints": ["B >= 2"]}, covers=("jax.random.permutation",)),
@@ -62,5 +70,6 @@ cases = [
          covers=("jax.numpy.linalg.matrix_rank",)),
     Case("pseudo_inverses", lambda x: (jnp.linalg.pinv(x), jnp.linalg.lstsq(x, x[:, 0])[2:]), [("M", "N")], covers=("svd",)),
     Case("derivative_of_pseudo_inverse", _slope_of_pinv, [("M", 2)], options={"constraints": ["M >= 2"]}, covers=("svd",)),
+    Case("spectra", _spectra, [("B", "N")], options={"constraints": ["N >= 4"]}, covers=("jax.numpy.arange",)),
     Case("detrended", _trends, [("M", "N")], options={"constraints": ["M >= 5", "N >= 3"]}, covers=("jax.scipy.signal.detrend",)),
 ]  # fmt: skip
