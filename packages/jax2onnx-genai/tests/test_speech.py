@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
@@ -113,7 +115,7 @@ def test_another_number_of_places_is_an_error(folder):
 
 
 # What an encoder makes of its features [B, 3000, 16], and what is said of it: hidden states are [B, 1500, D].
-MEMORIES = {
+MEMORIES: dict[str, tuple[Callable[..., jax.Array], list[tuple[str | int, ...]]]] = {
     "other places": (lambda x: x[:, ::4], [("B", FRAMES, WIDTH)]),
     "places last": (lambda x: x[:, ::2].swapaxes(1, 2), [("B", FRAMES, WIDTH)]),
     "features as many as frames": (lambda x: x[:, ::2, :1] * jnp.ones(x.shape[1]), [("B", "T", WIDTH)]),

@@ -1,6 +1,7 @@
 """Recurrent operators on sequences and first states that are not finite: the results are those of their formulas."""
 
 import itertools
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -105,7 +106,7 @@ def test_the_condition_reads_what_is_not_known():
     assert _operators(_model("LSTM")) == [*sequence, *states, "If"]
 
 
-def _with_weights(model: ir.Model, tensors: dict[str, ir.TensorProtocol]) -> ir.Model:
+def _with_weights(model: ir.Model, tensors: Mapping[str, ir.TensorProtocol]) -> ir.Model:
     """The model in which operands are constants."""
     for name, tensor in tensors.items():
         value = next(value for value in model.graph.inputs if value.name == name)
@@ -128,7 +129,7 @@ def test_weights_that_are_not_finite_give_what_the_formula_gives(op_type, option
     operands = _operands(model)
     operands[name][(0,) * operands[name].ndim] = number
     with np.errstate(all="ignore"):
-        wanted = ReferenceEvaluator(ir.to_proto(model)).run(None, operands)
+        wanted = [np.asarray(result) for result in ReferenceEvaluator(ir.to_proto(model)).run(None, operands)]
     if is_known:
         model = _with_weights(model, {one: ir.Tensor(operands.pop(one), name=one) for one in ("w", "r", "b")})
     assert np.isnan(wanted[0]).any() or (name, abs(number)) != ("r", np.inf)

@@ -170,7 +170,9 @@ def test_an_elementwise_operator_gets_symbolic_sizes_from_operands(small, other,
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
     sizes = {"N": 2, "M": 5}
     arrays = {
-        value.name: np.ones([int(sizes.get(str(dim), dim)) for dim in dims_of(value) or ()], np.float32)
+        str(value.name): np.ones(
+            [dim if isinstance(dim, int) else sizes[str(dim)] for dim in dims_of(value) or ()], np.float32
+        )
         for value in (x, y)
     }
     (result,) = ReferenceEvaluator(ir.to_proto(model)).run(None, arrays)

@@ -246,7 +246,7 @@ def test_a_scalar_that_arithmetic_repeats_is_not_distinct() -> None:
     def scalar(x: jax.Array) -> jax.Array:
         return lax.squeeze(lax.slice_in_dim(distinct(x), 1, 2), (0,))
 
-    three = np.full(3, 3, np.int32)
+    three = jnp.full(3, 3, np.int32)
     assert known_of(scalar).is_distinct
     assert not known_of(lambda x: scalar(x) + three).is_distinct
     assert not known_of(lambda x: three - scalar(x)).is_distinct
