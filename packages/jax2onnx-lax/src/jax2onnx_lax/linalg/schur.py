@@ -21,6 +21,7 @@ from jax2onnx_lax.linalg._blocks import standardize_blocks
 from jax2onnx_lax.linalg._matrix import (
     at,
     diagonal,
+    divided,
     eye_like,
     is_complex,
     machine_epsilon,
@@ -28,6 +29,7 @@ from jax2onnx_lax.linalg._matrix import (
     nan_unless,
     positions,
     quotient,
+    scaled,
     strictly_lower,
     take,
 )
@@ -59,9 +61,22 @@ def schur(
         raise NotImplementedError("schur: sort_eig_vals=True is not implemented; JAX has no kernel for it either")
     if 0 in a.shape:
         return (a, a) if compute_schur_vectors else (a,)
-    t, q, ok = schur_form(a)
+    if a.shape[-1] == 1:
+        t, q, ok = schur_form(a)
+    else:
+        scale = _scale(a)
+        t, q, ok = schur_form(divided(a, scale))
+        t = scaled(t, scale)
     t = nan_unless(ok, t)
     return (t, nan_unless(ok, q)) if compute_schur_vectors else (t,)
+
+
+def _scale(a: jax.Array) -> jax.Array:
+    """The largest entry of each matrix `[..., 1, 1]` if products of entries could overflow or vanish, else 1; as LAPACK's `gees`."""
+    largest, limits = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True), jnp.finfo(a.dtype)
+    small, large = (float(limit) ** 0.25 for limit in (limits.tiny, limits.max))
+    extreme = (largest > 0) & (largest < small) | (largest > large) & jnp.isfinite(largest)
+    return jnp.where(extreme, largest, 1)
 
 
 def schur_form(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
