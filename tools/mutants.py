@@ -275,6 +275,8 @@ def run(mutant: Mutant | None, selection: Sequence[str], seconds: float) -> Verd
         return Verdict(ends, "the tests do not end" if ends else "the tests take too long", seconds)
     code, output = done
     output, _, spent = output.rpartition("\n")
+    if mutant is not None and "ImportError while loading conftest" in output:
+        return Verdict(True, "a conftest cannot be imported", float(spent))
     if code == 4 or not spent:
         raise RuntimeError(f"pytest does not understand {selection}: {output}")
     if code in (0, 5):
