@@ -25,6 +25,7 @@ __all__ = [
     "is_complex",
     "machine_epsilon",
     "magnitude",
+    "matrix_scale",
     "max_dim",
     "min_dim",
     "nan_unless",
@@ -65,6 +66,12 @@ def magnitude(x: jax.Array) -> jax.Array:
 def scaled(x: jax.Array, factor: jax.Array) -> jax.Array:
     """`x * factor` for real `factor`: two products for a complex x where general multiplication takes four."""
     return lax.complex(x.real * factor, x.imag * factor) if is_complex(x) else x * factor
+
+
+def matrix_scale(a: jax.Array) -> jax.Array:
+    """The largest entry of each matrix `[..., 1, 1]`, by which it is divided against overflow; 1 where that is zero or not finite."""
+    largest = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
+    return jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
 
 
 def divided(x: jax.Array, divisor: jax.Array) -> jax.Array:

@@ -17,6 +17,7 @@ from jax2onnx_lax.linalg._matrix import (
     is_complex,
     machine_epsilon,
     magnitude,
+    matrix_scale,
     nan_unless,
     positions,
     quotient,
@@ -46,8 +47,7 @@ def eig(
     if 0 in a.shape:
         dtype = jnp.result_type(a.dtype, jnp.complex64)
         return (jnp.zeros(a.shape[:-1], dtype), *[jnp.zeros(a.shape, dtype)] * vectors)
-    scale = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
-    scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
+    scale = matrix_scale(a)
     t, q, ok = schur_form(divided(a, scale))
     real = not is_complex(a)
     w = quasi_eigenvalues(t) if real else diagonal(t)

@@ -13,6 +13,7 @@ from jax2onnx_lax.linalg._matrix import (
     eye_like,
     is_complex,
     magnitude,
+    matrix_scale,
     nan_unless,
     permute,
     strictly_lower,
@@ -40,8 +41,7 @@ def eigh(
     if 0 in a.shape:
         return a[..., first:last], jnp.zeros(a.shape[:-1], a.real.dtype)[..., first:last]
     a = hermitian_from_triangle(a, lower=lower)
-    scale = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
-    scale = jnp.where((scale > 0) & jnp.isfinite(scale), scale, 1)
+    scale = matrix_scale(a)
     v, w = _eigenpairs(divided(a, scale))
     order = jnp.argsort(w, axis=-1)
     ok = jnp.isfinite(w).all(-1) & jnp.isfinite(magnitude(a)).all((-1, -2))

@@ -26,6 +26,7 @@ from jax2onnx_lax.linalg._matrix import (
     is_complex,
     machine_epsilon,
     magnitude,
+    matrix_scale,
     nan_unless,
     positions,
     quotient,
@@ -72,11 +73,10 @@ def schur(
 
 
 def _scale(a: jax.Array) -> jax.Array:
-    """The largest entry of each matrix `[..., 1, 1]` if products of entries could overflow or vanish, else 1; as LAPACK's `gees`."""
-    largest, limits = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True), jnp.finfo(a.dtype)
+    """That of `matrix_scale` if products of entries could overflow or vanish, else 1; as LAPACK's `gees`."""
+    scale, limits = matrix_scale(a), jnp.finfo(a.dtype)
     small, large = (float(limit) ** 0.25 for limit in (limits.tiny, limits.max))
-    extreme = (largest > 0) & (largest < small) | (largest > large) & jnp.isfinite(largest)
-    return jnp.where(extreme, largest, 1)
+    return jnp.where((scale < small) | (scale > large), scale, 1)
 
 
 def schur_form(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -14,6 +14,7 @@ from jax2onnx_lax.linalg._matrix import (
     divided,
     eye_like,
     magnitude,
+    matrix_scale,
     max_dim,
     min_dim,
     nan_unless,
@@ -86,9 +87,7 @@ def _tall_svd(a: jax.Array, *, full_matrices: bool, compute_uv: bool) -> tuple[j
     if 0 in a.shape:
         bases = [jnp.broadcast_to(eye_like(a, m, k), (*batch, m, k)) for m, k in ((m, columns), (n, n))]
         return (jnp.zeros((*batch, n), a.real.dtype), *bases)
-    scale = jnp.max(magnitude(a), axis=(-1, -2), keepdims=True)
-    ok = jnp.isfinite(scale).all((-1, -2))
-    scale = jnp.where(ok[..., None, None] & (scale > 0), scale, 1)
+    scale, ok = matrix_scale(a), jnp.isfinite(magnitude(a)).all((-1, -2))
     v, taus, r, order = reduce_pivoting(divided(a, scale))
     if not compute_uv:
         s = jnp.sqrt(squared_norms(orthogonalize_rows(r[..., :n, :], n)))
