@@ -115,7 +115,6 @@ is_user_file = _source_info.is_user_filename
 _EXPORT = os.path.join(os.path.dirname(__file__), "program", "export.py")
 _source_info.register_exclusion(os.path.dirname(__file__))
 
-
 # From JAX 0.11 a closed jaxpr is a jaxpr that holds its constants.
 _ClosedJaxpr = vars(_core).get("ClosedJaxpr", _core.Jaxpr)
 _UNIFIED = _ClosedJaxpr is _core.Jaxpr

@@ -52,7 +52,7 @@ def folder_decoder(
 
 @dataclasses.dataclass(frozen=True)
 class TextOptions:
-    """What is known of the texts of a decoder.
+    """The tokenizer, special tokens and length of the texts of a decoder.
 
     Attributes:
       files: those of the tokenizer; None without one.
@@ -69,7 +69,7 @@ class TextOptions:
         cls, tokenizer: GivenTokenizer | None, eos: int | Sequence[int] | None, bos: int | None, pad: int | None,
         context_length: int | None, decoder: DecoderInterface,
     ) -> TextOptions:  # fmt: skip
-        """What the options of `write` and the files of the tokenizer say of the texts of a decoder."""
+        """The texts of a decoder by the options of `write` and the files of its tokenizer."""
         files = None if tokenizer is None else TokenizerFiles.read(tokenizer)
         tokens = special_tokens(files, eos, bos, pad, decoder.vocabulary)
         return cls(files, tokens, checked_length(context_length, files, decoder))
