@@ -31,6 +31,22 @@ def test_attention(fused, logits, end):
     assert operators == ["Mul", "Add", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the numbers overflow
+@pytest.mark.parametrize(
+    ("op_type", "number", "is_scale"),
+    [("Div", "2", True), ("Div", "inf", False), ("Div", "1e-39", False), ("Div", "0", False), ("Mul", "inf", False), ("Mul", "nan", False)],
+)  # fmt: skip
+@pytest.mark.parametrize("scaled", ["query", "value"])
+def test_operands_times_a_number_that_is_no_scale(fused, op_type, number, is_scale, scaled):
+    """The operator reads the product, which is computed as before."""
+    end = f"t = {op_type}(qt, s) l = MatMul(t, kt) w = Neg(v)"
+    if scaled == "value":
+        end = f"l = MatMul(qt, kt) w = {op_type}(v, s)"
+    body = QKV.replace("q = Mul(x, x)", "q = Abs(x)").replace("0.35", f"{float(number):.50f}")
+    operators = fused(FuseAttention(), body + end + PLAIN_END.replace("(v)", "(w)"), *HEADS)
+    assert ("Attention" in operators, op_type in operators) == (True, not is_scale or scaled == "value")
+
+
 HEADS_FIRST = """s = Constant<value = float {0.35}>() q = Mul(x, x) v = Add(x, x)
     kt = Transpose<perm = [0,1,3,2]>(x) a = MatMul(q, kt) l = Mul(a, s) p = Softmax<axis = -1>(l)"""
 
