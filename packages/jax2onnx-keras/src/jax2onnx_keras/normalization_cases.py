@@ -13,8 +13,8 @@ _X, _TOKENS = (None, None, 8), [("B", "T", 8)]
 _SHAPE, _IMAGES = (None, 6, 5, 8), [("B", 6, 5, 8)]
 # The factor of a layer whose statistics are computed by operators of their own.
 _FACTOR = "Add -> Sqrt -> Reciprocal"
-_FOLDED = expect_graph("Mul -> Add", match="exact")
-_LAYER_NORM = expect_graph("LayerNormalization", match="exact")
+_FOLDED = "Mul -> Add"
+_LAYER_NORM = "LayerNormalization"
 
 cases = [
     Case(
@@ -73,7 +73,7 @@ cases = [
         built(layers.RMSNormalization, _X),
         _TOKENS,
         covers=("nn.rms_norm",),
-        expect=expect_graph("RMSNormalization", match="exact"),
+        expect="RMSNormalization",
         rtol=1e-5,
     ),
     Case(
@@ -88,7 +88,7 @@ cases = [
         "instance_norm",
         built(layers.GroupNormalization, _SHAPE, -1),
         [("B", 6, 5, 8)],
-        expect=expect_graph("Transpose -> InstanceNormalization -> Transpose", match="exact"),
+        expect="Transpose -> InstanceNormalization -> Transpose",
         rtol=1e-4,
     ),
     Case(
@@ -106,6 +106,6 @@ cases = [
         "unit_norm",
         built(layers.UnitNormalization, _X),
         _TOKENS,
-        expect=expect_graph("Mul -> ReduceSum:BxTx1 -> Sqrt -> Reciprocal -> Min -> Mul", match="exact"),
+        expect="Mul -> ReduceSum:BxTx1 -> Sqrt -> Reciprocal -> Min -> Mul",
     ),
 ]
