@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -45,51 +46,37 @@ _LAYER = "LayerNormalization"
 _SCALED = "Mul -> Add"
 _COVERS = ("nn.layer_norm", "nn.rms_norm", "nn.group_norm")
 
+_close = functools.partial(Case, rtol=1e-5)
+
 cases = [
-    Case(
-        "layer_norm",
-        construct(_norm, eqx.nn.LayerNorm, 8, maps=2, **_TYPE),
-        _TOKENS,
-        covers=_COVERS[:1],
-        expect=_LAYER,
-        rtol=1e-5,
+    _close(
+        "layer_norm", construct(_norm, eqx.nn.LayerNorm, 8, maps=2, **_TYPE), _TOKENS, covers=_COVERS[:1], expect=_LAYER
     ),
-    Case(
+    _close(
         "layer_norm_of_two_axes",
         construct(_norm, eqx.nn.LayerNorm, (3, 4), use_bias=False, **_TYPE),
         [("B", 3, 4)],
         expect=_LAYER,
-        rtol=1e-5,
     ),
-    Case(
-        "rms_norm",
-        construct(_norm, eqx.nn.RMSNorm, 8, maps=2, **_TYPE),
-        _TOKENS,
-        covers=_COVERS[1:2],
-        expect=_RMS,
-        rtol=1e-5,
-    ),
-    Case(
+    _close("rms_norm", construct(_norm, eqx.nn.RMSNorm, 8, maps=2, **_TYPE), _TOKENS, covers=_COVERS[1:2], expect=_RMS),
+    _close(
         "rms_norm_without_weights",
         construct(_norm, eqx.nn.RMSNorm, (3, 4), use_weight=False, use_bias=False, **_TYPE),
         [("B", 3, 4)],
         expect="RMSNormalization",
-        rtol=1e-5,
     ),
-    Case(
+    _close(
         "group_norm",
         construct(_norm, eqx.nn.GroupNorm, 2, 6, **_TYPE),
         _IMAGES,
         covers=_COVERS[2:],
         expect="Reshape -> InstanceNormalization -> Reshape -> Mul -> Add",
-        rtol=1e-5,
     ),
-    Case(
+    _close(
         "group_norm_mapped_twice",
         construct(_norm, eqx.nn.GroupNorm, 2, 6, maps=2, **_TYPE),
         [(2, 3, 6, 5, 4)],
         expect="Reshape -> InstanceNormalization:6x2x60 -> Reshape -> Mul -> Add",
-        rtol=1e-5,
     ),
     Case(
         "instance_norm",
