@@ -120,6 +120,24 @@ def test_products_in_half_precision_can_be_loaded(permutation: tuple[int, ...], 
     np.testing.assert_array_equal(result, w @ t if "w, t" in body else t @ w, strict=True)
 
 
+@pytest.mark.parametrize(("permutation", "other"), [((0, 2, 1), 4), ((0, 1, 3, 2), 3), ((0, 1, 3, 2), 2), ((1, 0), 3)])
+def test_products_in_half_precision_whose_batch_stays_are_left(permutation: tuple[int, ...], other: int):
+    text, _ = _half_product(permutation, other, "y = MatMul(t, w)")
+    assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]
+
+
+def test_the_product_of_two_vectors_is_left():
+    text = "agraph (float[4] x, float[4] v) => (float y) { t = Transpose<perm = [0]>(x) y = MatMul(t, v) }"
+    model = _rewritten(text)
+    assert [value.name for value in model.graph.node(1).inputs] == ["t", "v"]
+    assert not TransposedProductsPass()(model).modified
+
+
+def test_what_stands_apart_is_a_change():
+    model = ir.from_onnx_text(HEADER + BATCH.format(element="float", body="y = MatMul(t, w)"))
+    assert TransposedProductsPass()(ir.passes.common.ShapeInferencePass()(model).model).modified
+
+
 def test_products_in_half_precision_of_as_many_axes_are_left():
     text, _ = _half_product((1, 0, 2), 3, "y = MatMul(t, w)")
     assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]

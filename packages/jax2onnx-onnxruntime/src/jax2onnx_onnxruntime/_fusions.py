@@ -48,7 +48,6 @@ class TransposedProductsPass(GraphPass):
                 if matrix is not None and _is_mistaken(editor, node, index, matrix):
                     apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
                     node.replace_input_with(index, apart)
-                    editor.modified = True
 
 
 def _transposed(value: ir.Value | None) -> ir.Value | None:
