@@ -94,6 +94,29 @@ def test_no_branch_on_data_is_put_in(fn):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
+def _steps(length: int):
+    """A scan that no operator of the NPU stands for, of so many steps, in which three steps of another loop are."""
+
+    def step(state, row):
+        after = jax.lax.fori_loop(0, 3, lambda i, y: jnp.tanh(y + row) * (i + 1), state)
+        return after, state * row
+
+    return lambda x: jax.lax.scan(step, jnp.ones(4), x, length, reverse=True)
+
+
+def test_known_steps_are_written_one_after_another():
+    program = to_onnx(_steps(6), [(6, 4)], target="qnn")
+    assert not operators(program) & {"Loop", "Scan"}
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    for got, want in zip(load(program.model)({"x": x}), _steps(6)(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_steps_of_many_equations_are_refused():
+    with pytest.raises(Jax2OnnxError, match="qnn has no Scan"):
+        to_onnx(_steps(5000), [(5000, 4)], target="qnn")
+
+
 def test_without_the_provider_running_says_what_to_install(monkeypatch):
     monkeypatch.setattr(QnnRuntime, "is_installed", False)
     program = to_onnx(jnp.tanh, [(3,)])
