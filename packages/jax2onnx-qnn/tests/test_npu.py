@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import TargetError
 from jax2onnx_qnn import compile_model, load
@@ -41,6 +42,12 @@ def test_a_norm_is_right_there_for_any_number_of_rows(shape):
 def test_the_error_function_is_right_there(fn):
     x = np.linspace(-3, 3, 25, dtype=np.float32)
     np.testing.assert_allclose(to_onnx(fn, [x], target="qnn")(x), fn(x), atol=2e-3)
+
+
+@pytest.mark.parametrize("cell", [nnx.OptimizedLSTMCell, nnx.GRUCell])
+def test_cells_of_mixed_precision_run_there(cell):
+    layer = nnx.RNN(cell(8, 16, dtype=jnp.float16, rngs=nnx.Rngs(0)))
+    to_onnx(layer, [((2, 5, 8), jnp.float16)], target="qnn").verify()
 
 
 def test_what_does_not_run_wholly_there_is_an_error():

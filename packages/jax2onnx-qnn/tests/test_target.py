@@ -37,6 +37,16 @@ def test_what_was_measured_not_to_run_is_not_supported(op_type, dtype):
     assert not TARGET.supports(op_type, np.dtype(dtype), 23)
 
 
+def test_models_for_the_npu_hold_no_functions_and_no_sizes_from_data():
+    assert (TARGET.runs_functions, TARGET.runs_sizes_from_data, TARGET.ir_version, TARGET.rounding) == (
+        False,
+        False,
+        10,
+        0.025,
+    )
+    assert (min(TARGET.opsets), max(TARGET.opsets)) == (18, 23)
+
+
 def test_a_later_version_is_treated_as_the_measured_one():
     assert TARGET.of_version("2.9").notes
     assert not TARGET.of_version("2.7").notes
@@ -82,6 +92,29 @@ def test_no_branch_on_data_is_put_in(fn):
     x = np.linspace(-2, 2, 15, dtype=np.float32).reshape(5, 3).T.copy()
     for got, want in zip(load(program.model)({"x": x}), jax.tree_util.tree_leaves(fn(x)), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def _steps(length: int):
+    """A scan that no operator of the NPU stands for, of so many steps, in which three steps of another loop are."""
+
+    def step(state, row):
+        after = jax.lax.fori_loop(0, 3, lambda i, y: jnp.tanh(y + row) * (i + 1), state)
+        return after, state * row
+
+    return lambda x: jax.lax.scan(step, jnp.ones(4), x, length, reverse=True)
+
+
+def test_known_steps_are_written_one_after_another():
+    program = to_onnx(_steps(6), [(6, 4)], target="qnn")
+    assert not operators(program) & {"Loop", "Scan"}
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    for got, want in zip(load(program.model)({"x": x}), _steps(6)(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_steps_of_many_equations_are_refused():
+    with pytest.raises(Jax2OnnxError, match="qnn has no Scan"):
+        to_onnx(_steps(5000), [(5000, 4)], target="qnn")
 
 
 def test_without_the_provider_running_says_what_to_install(monkeypatch):

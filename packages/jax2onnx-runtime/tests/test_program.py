@@ -1,5 +1,6 @@
 """A program of any ONNX model, which is run, verified, changed and sent without JAX."""
 
+import copy
 import os
 import pickle
 
@@ -88,6 +89,25 @@ def test_an_output_beyond_its_tolerance_is_named_and_kept():
     with pytest.raises(VerificationError, match="Output 'z' differs from what it should be at B = 2"):
         made.verify(results=[run([2, 0], [-2, 4]), run([2, 0], [-2, 5])])
     assert [error.is_close for error in made.verified] == [True, True, True, False]
+
+
+def test_what_was_verified_before_stays_in_copies():
+    made = program()
+    made.verify(results=[run([2, 0], [-2, 4])])
+    first, sent = made.verified, made.portable()
+    sent.verify(results=[run([2, 0], [-2, 4])] * 2)
+    made.verify(results=[run([2, 0], [-2, 4])] * 3)
+    assert [len(errors) for errors in (first, sent.verified, made.verified)] == [2, 4, 6]
+
+
+def test_a_deep_copy_of_a_file_is_run_as_it_was_changed(tmp_path):
+    save_model(ir.from_onnx_text(MODEL), tmp_path / "m.onnx")
+    made = program_of(read_model(tmp_path / "m.onnx"), reference_runtime, file=tmp_path / "m.onnx")
+    changed = copy.deepcopy(made)
+    changed.model.graph[1].op_type = "Abs"
+    assert (changed.file, made.file) == (None, tmp_path / "m.onnx")
+    assert changed.run({"x": X})["y"].tolist() == [2, 4]
+    assert made.run({"x": X})["y"].tolist() == [2, 0]
 
 
 def test_tolerances_are_taken():

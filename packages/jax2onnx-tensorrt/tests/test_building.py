@@ -6,6 +6,7 @@ import importlib.util
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import TargetError
@@ -40,6 +41,23 @@ def test_an_input_that_decides_positions_may_be_any_number():
         return jax.lax.dynamic_slice_in_dim(x, start, 3)
 
     program = to_onnx(window, [(7, 4), ((), jnp.int32)], target="tensorrt")
+    assert build(tensorrt(), program.model_proto.SerializeToString(), {})
+
+
+@needs_builder
+@pytest.mark.parametrize("mode", ["static_int8", "int4_qdq", "float8", "float16", "bfloat16"])
+def test_models_in_fewer_bits_are_built(mode):
+    random = np.random.default_rng(0)
+    filters, weight, x = (
+        random.standard_normal(shape).astype(np.float32) for shape in ((4, 3, 3, 3), (4, 8), (2, 3, 8, 8))
+    )
+
+    def network(x):
+        features = jax.lax.conv_general_dilated(x, filters, (1, 1), "SAME") + np.ones((4, 1, 1), np.float32)
+        return jax.nn.relu(features).mean((2, 3)) @ weight + np.ones(8, np.float32)
+
+    calibration = [(abs(x),)] if mode == "static_int8" else None
+    program = to_onnx(network, [x], target="tensorrt").quantize(mode, calibration=calibration)
     assert build(tensorrt(), program.model_proto.SerializeToString(), {})
 
 

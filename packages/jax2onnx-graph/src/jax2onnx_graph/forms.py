@@ -32,6 +32,10 @@ class Form(enum.Enum):
     FLOAT_PRODUCT = "MatMul of floats"
     PRODUCT_OF_16_BITS = "MatMul(uint16, int8)"
     """A product that loses too much in 8 bits, with activations in 16 bits behind QuantizeLinear."""
+    PRODUCT_WITH_ZERO_POINTS = "MatMul(uint8, int8)"
+    """A product in 8 bits whose activations have zero points, and its bias 32 bits."""
+    SYMMETRIC_PRODUCT = "MatMul(int8, int8)"
+    """A product in 8 bits without zero points, and with a bias of floats."""
 
     # Activations.
     SILU_BY_SIGMOID = "Mul(x, Sigmoid(x))"

@@ -118,6 +118,19 @@ def test_float64_is_rounded_once_to_float16():
             np.testing.assert_array_equal(program(x), x.astype(np.float16))
 
 
+@pytest.mark.parametrize("target", [None, "web"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("exponent_and_mantissa_bits", [(4, 3), (5, 2), (5, 7), (5, 10), (6, 9), (8, 7), (8, 23)])
+def test_precision_is_reduced_in_the_widest_type_of_the_target(target, dtype, exponent_and_mantissa_bits):
+    def reduced(x):
+        return lax.reduce_precision(x, *exponent_and_mantissa_bits)
+
+    random = np.random.default_rng(0)
+    x = random.standard_normal(4000) * 2.0 ** random.integers(-14, 13, 4000)
+    x = np.concatenate([x, [0.0, -0.0, np.inf, -np.inf, np.nan, 3e-5, -6e-8]]).astype(dtype)
+    np.testing.assert_array_equal(to_onnx(reduced, [x], target=target)(x), jax.jit(reduced)(x))
+
+
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 HALVES = HALVES[np.abs(HALVES) < 9000]
 STEPS = {

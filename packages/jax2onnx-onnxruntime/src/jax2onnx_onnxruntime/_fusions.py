@@ -31,9 +31,9 @@ class TransposedProductsPass(GraphPass):
     1. `MatMul(Transpose(x), v)` with a vector v, where the last two axes are exchanged, becomes `MatMul(v, x)`.
     2. With another permutation, or a Cast, a factor or a divisor after the Transpose, it becomes `MatMul(v, Transpose(...))`.
     3. A Transpose that nobody uses any more is dropped.
-    4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, a Reshape to the shape that it has
-       stands between the two.
-    5. So it does in half precision, on either side, where the Transpose moves axes of the batch and w has not as many axes.
+    4. In `MatMul(Transpose(x), w)` with a matrix w, and x of a batch that may be empty, an axis is added and taken away between the
+       two: a Reshape to the shape that it has is dropped where that is known.
+    5. So it is in half precision, on either side, where the Transpose moves axes of the batch and w has not as many axes.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -46,8 +46,7 @@ class TransposedProductsPass(GraphPass):
                 _swap(editor, node, left)
             for index, matrix in enumerate(map(_transposed, node.inputs)):
                 if matrix is not None and _is_mistaken(editor, node, index, matrix):
-                    apart = editor.before(node).op("Reshape", matrix, editor.ints([0] * _rank(matrix)))
-                    node.replace_input_with(index, apart)
+                    node.replace_input_with(index, _apart(editor, node, matrix))
                     editor.modified = True
 
 
@@ -84,6 +83,13 @@ def _is_mistaken(editor: GraphEditor, node: ir.Node, index: int, matrix: ir.Valu
     if index == 0 and other == 2 and _may_be_empty(editor, dims_of(matrix) or ()):
         return True
     return other != _rank(matrix) and _is_half_of_another_batch(matrix)
+
+
+def _apart(editor: GraphEditor, node: ir.Node, matrix: ir.Value) -> ir.Value:
+    """The matrix behind operators that the optimiser does not look through."""
+    b = editor.before(node)
+    dims, first = b.dims(matrix), editor.ints([0])
+    return b.op("Squeeze", b.op("Unsqueeze", matrix, first, dims=(1, *(dims or ()))), first, dims=dims)
 
 
 def _may_be_empty(editor: GraphEditor, dims: Sequence[LabelledDim]) -> bool:

@@ -9,7 +9,9 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.metadata import StatePair
+from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.targets import Target
+from jax2onnx_runtime.quantization import Quantization
 from jax2onnx_runtime.runtimes import LoadedModel
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
@@ -74,13 +76,26 @@ class OrtStandIn(OrtRuntime):
         """
         return super().times(_adapted(model), feeds, runs)
 
+    def quantize(self, model: ir.Model, request: Quantization, target: Target) -> ir.Model:
+        """A copy of a model in fewer bits, which the target takes by its own tables.
+
+        Raises:
+          ConversionError: the target has no operators for the mode.
+          OptionError: nothing can be quantised, or an option is wrong.
+          TargetError: ONNX Runtime is not installed, or its quantizer fails.
+        """
+        result = super().quantize(model, request, target)
+        for factory in target.passes():
+            factory(target)(result)
+        make_names_unique(result)
+        return result
+
     def limitations(self, target: Target) -> Sequence[Limitation]:
         """The special values that the CPU provider loses in models that were made without regard to it."""
         return _LIMITATIONS
 
 
 def _adapted(model: ir.Model | Path) -> ir.Model:
-    from jax2onnx_graph.passes import make_names_unique
     from jax2onnx_graph.saving.reading import read_model
 
     from jax2onnx_onnxruntime.target import OnnxRuntime

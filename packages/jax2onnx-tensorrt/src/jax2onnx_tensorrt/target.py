@@ -14,7 +14,7 @@ from jax2onnx_graph.targets import PassFactory, Property, Target, choose_version
 __all__ = ["TensorRt"]
 
 _NEWEST = "10.15"
-_PREFERRED = (Form.ATTENTION_4D, Form.GELU_BY_QUOTIENT, Form.RARE_ALWAYS)
+_PREFERRED = (Form.ATTENTION_4D, Form.GELU_BY_QUOTIENT, Form.RARE_ALWAYS, Form.SYMMETRIC_PRODUCT)
 
 
 class TensorRt(Target):

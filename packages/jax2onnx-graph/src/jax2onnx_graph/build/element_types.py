@@ -32,7 +32,7 @@ def check_element_types(opset: int, target: Target, dtypes: Iterable[ir.DataType
                 f"The model holds {dtype} tensors, which ONNX has from opset {first} on, and it is for opset {opset}. "
                 f"Convert with to_onnx(..., opset={first})."
             )
-        if not target.supports("Cast", dtype.numpy(), opset):
+        if not any(target.supports(operator, dtype.numpy(), opset) for operator in ("Cast", "DequantizeLinear")):
             raise ConversionError(
                 f"The model holds {dtype} tensors, and {target.name} has no operator for those, not even Cast. Let the "
                 'function take and give another type, or convert with to_onnx(..., target="onnx").'

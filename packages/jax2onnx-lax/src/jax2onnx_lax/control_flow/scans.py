@@ -32,6 +32,8 @@ rules = Rules()
 
 #: In so few steps no form is faster than the loop.
 _FEW_STEPS = 4
+#: So many equations at most are written one after another where a target has no loops.
+_MOST_EQUATIONS = 4096
 
 
 @composites.call("jax.lax:scan", name="jax.lax.scan")
@@ -74,8 +76,8 @@ def scan(
 ) -> Sequence[Value]:  # fmt: skip
     """The last carry, then the stacked results `[length, …]`.
 
-    A scan of one iteration, or one that `unroll` asks to unroll completely, is written as its body; otherwise an ONNX
-    Scan is, after what need not be computed step by step has been taken out. Scan needs an input and an iteration:
+    A scan of one iteration, or one that `unroll` asks to unroll completely, is written as its body, and so are those of few equations
+    for targets without loops; otherwise an ONNX Scan is, after what need not be computed step by step has been taken out. Scan needs an input and an iteration:
     where these are not certain a Loop is written. Unless `divided`, all of the body stays in it.
     """
     num_consts, num_carry = scan_counts(params, len(operands))
@@ -297,8 +299,17 @@ class _Scan:
             ctx.set_dims(stack, (self.length, *physical_type(row.aval)[1]))
         return [*carry, *ctx.inline(parts.after, *self.consts, *made, *self.xs, *stacked)]
 
+    def _written_out(self) -> list[Value] | None:
+        """All iterations one after another, where the target has no loops and they have few equations together; else None."""
+        length, equations = self.length, len(open_jaxpr(self.body.jaxpr)[0].eqns)
+        if not is_static(length) or any(self.ctx.supports(loop, np.float32) for loop in ("Loop", "Scan")):
+            return None
+        return self.unrolled(length) if length * equations <= _MOST_EQUATIONS else None
+
     def as_scan(self) -> Sequence[Value]:
         """An ONNX Scan; it numbers no iterations, so that counters are carried like other values."""
+        if (written := self._written_out()) is not None:
+            return written
         body, sub = self.body.without_counters(), self.ctx.subgraph("body")
         invars = open_jaxpr(body.jaxpr)[0].invars
         states = [sub.input_for(self.ctx.avals_out[k], "carry") for k in body.states]
@@ -331,6 +342,8 @@ class _Scan:
 
     def as_loop(self) -> list[Value]:
         """A Loop, which numbers its iterations: inputs are gathered, counters computed from the number."""
+        if (written := self._written_out()) is not None:
+            return written
         ctx, body = self.ctx, self.body
         count = dimension(ctx, self.length)
 

@@ -136,7 +136,8 @@ def reduce_precision(ctx: Context, x: Value, *, exponent_bits: int, mantissa_bit
     info = jnp.finfo(ctx.dtype(x))
     if exponent_bits >= info.nexp and mantissa_bits >= info.nmant:
         return x
-    if (exponent_bits, mantissa_bits) == (8, 7) and ctx.dtype(x) == np.float32:
+    is_bfloat16 = (exponent_bits, mantissa_bits) == (8, 7) and ctx.dtype(x) == np.float32
+    if is_bfloat16 and ctx.supports("Cast", ml_dtypes.bfloat16):
         return ctx.cast(ctx.cast(x, ml_dtypes.bfloat16), np.float32)
     if ctx.target.rounding:
         ctx.decline(
@@ -164,13 +165,14 @@ def _reduce_precision(x: Array, *, wide: DtypeLike, exponent_bits: int, mantissa
 
 def _rounded(y: Array, mantissa_bits: int, smallest: float) -> Array:
     """`y` rounded to multiples of the last place of its power of two, of which `smallest` is the least."""
-    if y.dtype == np.float32:  # units of small numbers are subnormal, which not every runtime divides by
+    is_scaled = y.dtype == np.float32 and smallest < 2.0**-60
+    if is_scaled:  # units of small numbers are subnormal, which not every runtime divides by
         small = jnp.abs(y) < 2.0**-60
         up, down, one = y.dtype.type(2.0**60), y.dtype.type(2.0**-60), y.dtype.type(1)
         y, smallest = y * jnp.where(small, up, one), smallest * 2.0**60
     unit = power_of_two_below(y, smallest) * 2.0**-mantissa_bits
     rounded = lax.round(y / unit, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
-    return rounded * jnp.where(small, down, one) if y.dtype == np.float32 else rounded
+    return rounded * jnp.where(small, down, one) if is_scaled else rounded
 
 
 def power_of_two_below(x: Array, smallest: float) -> Array:

@@ -59,6 +59,10 @@ _unary("hard_silu", "HardSwish")
 _unary("selu", "Selu", alpha=1.6732632423543772848170429916717, gamma=1.0507009873554804934193349852946)
 
 
+#: Slopes for which the operators are as accurate as formulas: they subtract 1 from an exponential, and infinite slopes make NaN of 0.
+_SMALLEST_SLOPE, _LARGEST_SLOPE = 2.0**-14, 16.0
+
+
 def _with_slope(function: str, op_type: str, parameter: str, default: float) -> None:
     """Declare `jax.nn.<function>(x, <parameter>)` as one operator whose attribute alpha is the parameter."""
     name = f"jax.nn.{function}"
@@ -73,6 +77,8 @@ def _with_slope(function: str, op_type: str, parameter: str, default: float) -> 
         known = ctx.known(alpha)
         if known is None:
             ctx.decline(f"the {parameter} is no constant")
+        if not _SMALLEST_SLOPE <= abs(float(known)) <= _LARGEST_SLOPE:
+            ctx.decline(f"{op_type} is not accurate where the {parameter} is {float(known):g}")
         ctx.require(op_type, x)
         return ctx.op(op_type, x, alpha=float(known))
 

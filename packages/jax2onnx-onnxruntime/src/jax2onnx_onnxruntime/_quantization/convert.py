@@ -38,7 +38,7 @@ _QUANTIZERS: Mapping[Mode, _Quantizer] = {
     "int4": _anywhere(blocked_weights),
     "int8": _anywhere(blocked_weights),
     "dynamic_int8": _anywhere(dynamic_integers),
-    "static_int8": _anywhere(static_integers),
+    "static_int8": static_integers,
     "float16": half_precision,
     "bfloat16": half_precision,
     "int4_qdq": dequantised_weights,

@@ -10,8 +10,10 @@ import onnx
 import onnx_ir as ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.facts.values import constant_tensor, operand
+from jax2onnx_graph.forms import Form
 from jax2onnx_graph.opsets import means_the_same, opset_of, raise_opset
 from jax2onnx_graph.progress import steps
+from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import all_nodes
 from jax2onnx_runtime.quantization import Quantization
 
@@ -52,23 +54,26 @@ def dynamic_integers(model: ir.Model, request: Quantization, excluded: frozenset
     return LoweredRecurrencesPass()(ir.from_proto(proto)).model
 
 
-def static_integers(model: ir.Model, request: Quantization, excluded: frozenset[str]) -> ir.Model:
+def static_integers(model: ir.Model, request: Quantization, excluded: frozenset[str], target: Target) -> ir.Model:
     """The model with QuantizeLinear and DequantizeLinear around products with weights and convolutions.
 
     Norms, softmax and products of two activations stay in float32: there masks and outliers would spoil the scales.
     """
     tools, bits = quantization(), request.bits or {}
+    is_symmetric = target.prefers(Form.PRODUCT_WITH_ZERO_POINTS, Form.SYMMETRIC_PRODUCT) is Form.SYMMETRIC_PRODUCT
+    few = tools.QuantType.QInt8 if is_symmetric else tools.QuantType.QUInt8
     nodes = {name: bits.get(weight.name or "", FEWEST) for name, weight in weights_in_integers(model, excluded).items()}
     if WIDE in nodes.values():
         raise_opset(model, _WIDE_OPSET)
     proto = _ready(model)
-    for width, activations in ((WIDE, tools.QuantType.QUInt16), (FEWEST, tools.QuantType.QUInt8)):
+    for width, activations in ((WIDE, tools.QuantType.QUInt16), (FEWEST, few)):
         chosen = [name for name, found in nodes.items() if found == width]
         if chosen:
             proto = _through_file(
                 tools.quantize_static, proto, calibration_data_reader=_Reader(request.calibration or ()),
                 op_types_to_quantize=_WEIGHTED, nodes_to_quantize=chosen, per_channel=True,
-                reduce_range=width == FEWEST, activation_type=activations, weight_type=tools.QuantType.QInt8,
+                reduce_range=width == FEWEST and not is_symmetric, activation_type=activations, weight_type=tools.QuantType.QInt8,
+                extra_options={"ActivationSymmetric": is_symmetric, "QuantizeBias": not is_symmetric},
             )  # fmt: skip
             proto.metadata_props.add(key=_PREPARED, value="onnxruntime.quant")
     return ir.from_proto(proto)
