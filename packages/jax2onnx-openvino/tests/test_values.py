@@ -156,6 +156,19 @@ def test_casts_to_bfloat16_round_to_nearest(scale):
     np.testing.assert_array_equal(got, (-x).astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
+@pytest.mark.parametrize("scale", [1e-7, 1e-5, 1.0, 1e4])
+def test_casts_to_float16_and_back_round_to_nearest(scale):
+    random = np.random.default_rng(0).standard_normal(2000) * scale
+    numbers = np.arange(0, 0x7C00, 7, dtype=np.uint16).view(np.float16).astype(np.float32)
+    ties = (numbers[1:] + numbers[:-1]) / 2
+    x = np.concatenate([random, numbers, -ties, [65519, 65520, -65520, 3e38, np.inf, -np.inf, np.nan, 0, -0.0]]).astype(
+        np.float32
+    )
+    got = run("g (float[N] x) => (float[N] y) { w = Neg(x) h = Cast<to = 10>(w) y = Cast<to = 1>(h) }", x=x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(got, (-x).astype(np.float16).astype(np.float32))
+
+
 @pytest.mark.parametrize("count", [1, 3, 20, 50])
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize(("name", "dtype"), [("float", np.float32), ("int32", np.int32)])

@@ -1,4 +1,4 @@
-"""Casts that OpenVINO's CPU plugin gets wrong: to integers of 16 bits, which it keeps in 32, to bfloat16, and to booleans."""
+"""Casts that OpenVINO's CPU plugin gets wrong: to integers of 16 bits, which it keeps in 32, to half precision, and to booleans."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ __all__ = ["CastsPass"]
 
 T = ir.DataType
 _LOW_BITS, _SIGN = (1 << 16) - 1, 1 << 15
-_SPLITTER = (1 << 16) + 1
-"""The factor that splits a float32 into two numbers, of which the larger has the 8 digits of bfloat16."""
+_SPLITTERS = {T.BFLOAT16: (1 << 16) + 1, T.FLOAT16: (1 << 13) + 1}
+"""The factors that split a float32 into two numbers, of which the larger has the digits of a type."""
+
+_LEAST_NORMAL, _LEAST, _BEYOND = 2.0**-14, 2.0**-24, 65520.0
+"""Of float16: the least number with all digits, the least of all, and the one from which on numbers become infinite."""
 
 
 class CastsPass(GraphPass):
@@ -22,7 +25,8 @@ class CastsPass(GraphPass):
 
     1. Integers that may not fit 16 bits to uint16: their lowest 16 bits; to int16: the same, the highest of them is the sign.
     2. Wider numbers to bfloat16, which it rounds to zero where the result is even: numbers that are rounded before.
-    3. int32 to booleans, of which -2³¹ is false: whether the number is not equal to zero.
+    3. Numbers to float16, which it keeps in float32, where a Cast reads the result: numbers that are rounded before.
+    4. int32 to booleans, of which -2³¹ is false: whether the number is not equal to zero.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -35,7 +39,9 @@ class CastsPass(GraphPass):
             if dtype in (T.INT16, T.UINT16) and x.dtype.is_integer():
                 node.replace_input_with(0, _wrapped(b, x, is_signed=dtype == T.INT16))
             elif dtype == T.BFLOAT16:
-                node.replace_input_with(0, _rounded(b, x))
+                node.replace_input_with(0, _rounded(b, x, dtype))
+            elif dtype == T.FLOAT16 and any(reader.op_type == "Cast" for reader, _ in node.outputs[0].uses()):
+                node.replace_input_with(0, _rounded_to_half(b, x))
             elif dtype == T.BOOL and x.dtype == T.INT32:
                 editor.put(node, "Not", [b.op("Equal", x, b.constant(0, like=x))])
 
@@ -49,10 +55,21 @@ def _wrapped(b: GraphBuilder, x: ir.Value, *, is_signed: bool) -> ir.Value:
     return b.op("Sub", b.op("BitwiseXor", bits, sign), sign)
 
 
-def _rounded(b: GraphBuilder, x: ir.Value) -> ir.Value:
-    """`x` in float32, with the digits of bfloat16: split off by a product (T. J. Dekker, 1971) where that does not overflow."""
+def _rounded(b: GraphBuilder, x: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """`x` in float32, with the digits of `dtype`: split off by a product (T. J. Dekker, 1971) where that does not overflow."""
     x = b.cast(x, np.float32)
-    product = b.op("Mul", x, b.constant(_SPLITTER, np.float32))
+    product = b.op("Mul", x, b.constant(_SPLITTERS[dtype], np.float32))
     rounded = b.op("Sub", product, b.op("Sub", product, x))
     is_split = b.op("Less", b.op("Abs", x), b.constant(2.0**111, np.float32))
     return b.op("Where", is_split, rounded, x)
+
+
+def _rounded_to_half(b: GraphBuilder, x: ir.Value) -> ir.Value:
+    """`x` in float32 as a number of float16: fewer digits below its normal numbers, and infinity beyond its largest."""
+    x = b.cast(x, np.float32)
+    size, least = b.op("Abs", x), b.constant(_LEAST, np.float32)
+    few = b.op("Mul", b.op("Round", b.op("Mul", x, b.constant(1 / _LEAST, np.float32))), least)
+    is_few = b.op("Less", size, b.constant(_LEAST_NORMAL, np.float32))
+    rounded = b.op("Where", is_few, few, _rounded(b, x, T.FLOAT16))
+    is_finite = b.op("Less", size, b.constant(_BEYOND, np.float32))
+    return b.op("Where", is_finite, rounded, b.op("Mul", x, b.constant(np.inf, np.float32)))
