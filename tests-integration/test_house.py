@@ -392,7 +392,7 @@ FOR_PLUGINS = {
     "jax2onnx_graph.build.names",
     "jax2onnx_lax.dtypes",
     "jax2onnx_lax.padding",
-    *(f"jax2onnx_lax.nn.{name}" for name in ("attention", "bindings", "linear", "pooling")),
+    *(f"jax2onnx_lax.nn.{name}" for name in ("attention", "bindings", "flax_layers", "linear", "pooling")),
 }
 
 

@@ -263,7 +263,9 @@ def judged(mutant: Mutant, seconds: float) -> Verdict:
             break
     if verdict.is_noticed:
         return verdict
-    return dataclasses.replace(verdict, detail=f"{verdict.detail}: {'; '.join(map(' '.join, selections))}")
+    files = list(dict.fromkeys(file for selection in selections for file in selection if file not in _WHOLE))
+    rest = f" and {len(files) - 4} more" if len(files) > 4 else ""
+    return dataclasses.replace(verdict, detail=f"{verdict.detail}: {' '.join(files[:4])}{rest}")
 
 
 def run(mutant: Mutant | None, selection: Sequence[str], seconds: float) -> Verdict:

@@ -65,6 +65,10 @@ def dense(x):
     return jnp.tanh(x @ jnp.linspace(-1, 1, 64 * 64).reshape(64, 64))
 
 
+def turned(x):
+    return dense(x).T
+
+
 def counting():
     from flax import nnx
 

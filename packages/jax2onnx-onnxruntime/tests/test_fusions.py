@@ -12,9 +12,12 @@ from jax2onnx_onnxruntime.loading import load
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 
 
+def _parsed(text: str) -> ir.Model:
+    return ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEADER + text)))
+
+
 def _rewritten(text: str) -> ir.Model:
-    proto = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(HEADER + text))
-    model = TransposedProductsPass()(ir.from_proto(proto)).model
+    model = TransposedProductsPass()(_parsed(text)).model
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
     return model
 
@@ -130,6 +133,23 @@ def test_products_in_half_precision_with_a_weight_can_be_loaded(permutation: str
     x = np.random.default_rng(0).integers(-4, 4, (4, 5, 4)).astype(np.float16)
     transposed = np.transpose(x, [int(axis) for axis in permutation.split(", ")])
     np.testing.assert_array_equal(load(model)({"x": x})[0], np.repeat(transposed.sum(-1, keepdims=True), 2, -1))
+
+
+@pytest.mark.parametrize(("permutation", "other"), [((0, 2, 1), 4), ((0, 1, 3, 2), 3), ((0, 1, 3, 2), 2), ((1, 0), 3)])
+def test_products_in_half_precision_whose_batch_stays_are_left(permutation: tuple[int, ...], other: int):
+    text, _ = _half_product(permutation, other, "y = MatMul(t, w)")
+    assert _operators(_rewritten(text)) == ["Transpose", "MatMul"]
+
+
+def test_the_product_of_two_vectors_is_left():
+    text = "agraph (float[4] x, float[4] v) => (float y) { t = Transpose<perm = [0]>(x) y = MatMul(t, v) }"
+    model = _rewritten(text)
+    assert [value.name for value in model.graph.node(1).inputs] == ["t", "v"]
+    assert not TransposedProductsPass()(model).modified
+
+
+def test_what_stands_apart_is_a_change():
+    assert TransposedProductsPass()(_parsed(BATCH.format(element="float", body="y = MatMul(t, w)"))).modified
 
 
 def test_products_in_half_precision_of_as_many_axes_are_left():

@@ -189,6 +189,15 @@ def test_a_reciprocal_keeps_the_axes_of_its_one(body: str, added: int):
         np.testing.assert_array_equal(got, want, strict=True)
 
 
+def test_a_quotient_outside_of_the_branch_of_its_product_is_left():
+    branches = "then_branch = f () => (float[1,3] y0) { y0 = Mul(x, d) }, else_branch = g () => (float[1,3] y1) { y1 = Neg(d) }"
+    model = _model(
+        f"agraph (float[3] x) => (float[1,3] y) <float[1,1] c = {{1}}> {{ d = Div(c, x) s = ReduceMax<keepdims = 0>(x) p = IsNaN(s) "
+        f"y = If(p) <{branches}> }}"
+    )
+    assert not ScalarFusionsPass()(model).modified
+
+
 @pytest.mark.parametrize(("axes", "one", "result"), [("1", 1, "3"), ("1,1", 2, "1,3")])
 def test_quotients_that_lose_no_axes_are_left(axes: str, one: int, result: str):
     model = _model(

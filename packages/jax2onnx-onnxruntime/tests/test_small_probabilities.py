@@ -20,9 +20,29 @@ READERS = {
     "y = Log(p)": True,
     "y = Reciprocal(p)": True,
     "y = Div(x, p)": True,
-    "y = Div(p, x)": False,
+    "y = Div(p, x)": True,
+    "y = Div(p, k)": False,
+    "q = Div(p, k) y = Log(q)": True,
     "y = Mul(p, x)": False,
     "q = Mul(p, x) y = Log(q)": False,
+    "q = Mul(p, c) y = Log(q)": True,
+    "y = Sqrt(p)": True,
+    "y = Pow(p, c)": True,
+    "y = Pow(p, k)": False,
+    "y = Pow(p, half)": True,
+    "y = Pow(k, p)": False,
+    "q = Pow(p, k) y = Log(q)": True,
+    "y = ArgMax(p)": True,
+    "y = ArgMin(p)": True,
+    "y, i = TopK(p, one)": True,
+    "q = ReduceSum(p) y = Div(p, q)": True,
+    "q = CumSum(p, one) y = Log(q)": True,
+    "y = Greater(p, x)": True,
+    "y = Greater(p, k)": False,
+    "y = Greater(p, small)": True,
+    "y = LessOrEqual(small, p)": True,
+    "y = LessOrEqual(k, p)": False,
+    "y = Equal(p, x)": True,
     "q = Sub(c, p) y = Log(q)": True,
     "q = Clip(p, c) y = Log(q)": True,
     "q = Where(m, p, c) y = Log(q)": True,
@@ -35,7 +55,8 @@ READERS = {
 
 def _operators(readers: str, dtype: str = "float") -> list[str]:
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
-    g ({dtype}[3] x, {dtype} c, bool m) => ({dtype}[3] y) {{ p = Sigmoid(x) {readers} }}"""
+    g ({dtype}[3] x, {dtype} c, bool m) => ({dtype}[3] y)
+    <{dtype} k = {{1}}, {dtype} half = {{0.5}}, {dtype} small = {{0.00099}}, int64[1] one = {{1}}> {{ p = Sigmoid(x) {readers} }}"""
     model = ir.from_onnx_text(text)
     for node in model.graph:
         node.outputs[0].type = model.graph.inputs[0].type
@@ -69,10 +90,25 @@ def test_a_probability_that_a_branch_inverts() -> None:
         lambda x: jnp.log(1 / (1 + jnp.exp(-x))),
         lambda x: jnp.log(jnp.clip(jax.nn.sigmoid(x), 1e-7, 1 - 1e-7)),
         lambda x: jnp.log(1 - jax.nn.sigmoid(-x)),
+        lambda x: jax.nn.sigmoid(x[:5]) / jax.nn.sigmoid(x[:5]).sum(),
+        lambda x: jax.nn.sigmoid(x[:5]) / jnp.linalg.norm(1 / (1 + jnp.exp(-x[:5]))),
+        lambda x: jnp.argsort(jax.nn.sigmoid(x[1:5])),
+        lambda x: jax.nn.sigmoid(x[:5]) > jax.nn.sigmoid(x[:5] - 0.5),
         jax.vmap(jax.grad(lambda x: jnp.log(jax.nn.sigmoid(x)))),
         jax.vmap(jax.value_and_grad(lambda x: jnp.log(jnp.maximum(jax.nn.sigmoid(x), 1e-30)))),
     ],
-    ids=["log", "own formula", "clipped", "complement", "gradient", "maximum"],
+    ids=[
+        "log",
+        "own formula",
+        "clipped",
+        "complement",
+        "part of the sum",
+        "part of the norm",
+        "order",
+        "comparison",
+        "gradient",
+        "maximum",
+    ],
 )
 def test_logarithms_of_probabilities_are_those_of_jax(fn: Callable[[jax.Array], jax.Array]) -> None:
     got, want = jax.tree.leaves(to_onnx(fn, [("N",)])(X)), jax.tree.leaves(jax.jit(fn)(X))

@@ -37,6 +37,16 @@ def test_what_was_measured_not_to_run_is_not_supported(op_type, dtype):
     assert not TARGET.supports(op_type, np.dtype(dtype), 23)
 
 
+def test_models_for_the_npu_hold_no_functions_and_no_sizes_from_data():
+    assert (TARGET.runs_functions, TARGET.runs_sizes_from_data, TARGET.ir_version, TARGET.rounding) == (
+        False,
+        False,
+        10,
+        0.025,
+    )
+    assert (min(TARGET.opsets), max(TARGET.opsets)) == (18, 23)
+
+
 def test_a_later_version_is_treated_as_the_measured_one():
     assert TARGET.of_version("2.9").notes
     assert not TARGET.of_version("2.7").notes

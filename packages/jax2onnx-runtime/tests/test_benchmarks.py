@@ -103,6 +103,13 @@ def test_a_result_of_another_shape_is_wrong():
     assert "has shape (1,) instead of (2,)" in found.measurements[1].problem
 
 
+def test_another_number_of_results_is_wrong():
+    time = Time()
+    both: Contender[np.ndarray] = Contender("both", "1", lambda x: PreparedRun(lambda: None, lambda: [2 * x, x]))
+    found = measured(contender("first", time, [1]), both, time=time)
+    assert (found.measurements[1].problem, found.is_right) == ("not measured: there are 2 outputs instead of 1", False)
+
+
 def test_a_runtime_that_refuses_the_model_is_named_and_no_failure():
     def refuse(_):
         raise TargetError("no kernel for Add")
@@ -200,3 +207,9 @@ def test_usual_sizes_are_those_that_the_constraints_allow():
     assert usual_sizes(symbol_space(model)) == [{"B": 16}, {"B": 64}]
     write_symbols(model, {"B": SymbolInfo("B", 200, None, ())}, [])
     assert usual_sizes(symbol_space(model)) == [{"B": 200}]
+
+
+@pytest.mark.parametrize("sizes", [[], {"B": 1}, [3], 3])
+def test_sizes_are_a_mapping_for_each_row(sizes):
+    with pytest.raises(OptionError, match="sizes needs a mapping from symbols to numbers for each run"):
+        benchmark_model(ir.from_onnx_text(MODEL), [reference_runtime], sizes=sizes)

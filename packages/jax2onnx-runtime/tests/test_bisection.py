@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_runtime.bisection import EquationSource, Intermediate, bisect
+from jax2onnx_runtime.bisection import EquationSource, Intermediate, _compared, bisect
 from jax2onnx_runtime.runtimes import reference_runtime
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21]>
@@ -40,6 +40,22 @@ def test_a_value_in_another_layout_is_compared_in_that_of_the_function():
     one, results = Intermediate("a", SOURCE, -x.T, axes=(1, 0)), [np.exp(-x)]
     found = bisect(model, reference_runtime, {"x": x}, [one], (results, results), "", rtol=None, atol=None)
     assert [(value.name, value.shape, value.is_close) for value in found] == [("a", (3, 2), True), ("y", (2, 3), True)]
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "index"),
+    [
+        (np.array([1, 2**60]), np.array([1, 2**60 + 1]), 1),
+        (np.array([5, 2**60]), np.array([1, 2**60 + 1]), 0),
+        (np.array([1j, 2 + 1j]), np.array([1j, 2 + 2j]), 1),
+        (np.array([True, False]), np.array([True, True]), 1),
+        (np.array([np.inf, -np.inf]), np.array([np.inf, np.inf]), 1),
+    ],
+)
+def test_elements_that_differ_are_shown(got, want, index):
+    worst = _compared(Intermediate("a", SOURCE, want), "", got, 0.0, 0.0, 0.0).worst
+    assert (worst[0].index, worst[0].got, worst[0].want) == ((index,), got[index], want[index])
+    assert len(worst) == sum(got != want)
 
 
 def test_a_notebook_shows_the_values_that_differ():

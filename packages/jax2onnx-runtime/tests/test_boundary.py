@@ -48,6 +48,14 @@ def test_a_transposed_input_and_the_models_own_transpose_cancel():
     assert [node.op_type for node in made.graph] == ["Abs"]
 
 
+def test_two_inputs_or_outputs_of_one_name_are_refused():
+    boundary = turned()
+    with pytest.raises(OptionError, match="Two inputs of the model would be called 'z'"):
+        boundary.new_input("z", np.dtype(np.float32), (2,))
+    with pytest.raises(OptionError, match="Two outputs of the model would be called 't'"):
+        boundary.new_output("t", boundary.old_outputs["same"])
+
+
 def test_constants_that_nothing_reads_any_more_are_gone():
     text = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[2,3] x) => (float[6] y, float[2,3] z) <int64[1] shape = {6}> { y = Reshape(x, shape) z = Abs(x) }"""

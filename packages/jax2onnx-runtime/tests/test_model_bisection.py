@@ -99,3 +99,9 @@ def test_other_inputs_and_outputs_and_symbols_are_refused():
         bisect_models(changed(("float[N, 2] x", "float[2] x")), program())
     with pytest.raises(SymbolError, match="no symbol 'T'"):
         bisect_models(program(), program(), sizes=[{"T": 1}])
+
+
+@pytest.mark.parametrize("sizes", [[], {"N": 1}, [3], 3, "N"])
+def test_sizes_are_a_mapping_for_each_run(sizes):
+    with pytest.raises(OptionError, match="sizes needs a mapping from symbols to numbers for each run"):
+        bisect_models(program(), program(), sizes=sizes)

@@ -31,6 +31,27 @@ def test_one_number_is_the_least_the_usual_and_the_largest(profile):
     assert profile(B=4, T=2).shapes["x"] == ((4, 3), (4, 3), (4, 3))
 
 
+@pytest.mark.parametrize(
+    ("dim", "sizes", "extent"),
+    [
+        ("T % 4", (4, 5, 8), (0, 1, 3)),
+        ("T*T - 6*T + 10", (1, 3, 5), (1, 1, 5)),
+        ("T % 4", (5, 6, 6), (1, 2, 2)),
+        ("T*T", (1, 3, 20_000), (1, 9, 400_000_000)),
+    ],
+)
+def test_an_expression_may_be_least_or_largest_between_the_ends(space_of, dim, sizes, extent):
+    space = space_of(["T"], [dim], names=("T",))
+    symbols = {"T": SymbolInfo("T", 1, None, (("x", 0, "T"),))}
+    found = shape_profile(space, ["x", "y"], symbols, {"T": sizes})
+    assert found.shapes["y"] == tuple((size,) for size in extent)
+
+
+def test_fixed_shapes_need_no_profile(space_of):
+    found = shape_profile(space_of([5], names=()), ["x"], {}, {})
+    assert (found.shapes, found.trtexec(), found.provider_options()) == ({}, "", {})
+
+
 def test_as_flags_of_trtexec(profile):
     assert profile(B=(1, 2, 8), T=4).trtexec() == (
         "--minShapes=x:1x3,y:1x4 --optShapes=x:2x3,y:2x4 --maxShapes=x:8x3,y:8x4"

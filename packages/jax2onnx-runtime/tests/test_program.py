@@ -1,20 +1,23 @@
 """A program of any ONNX model, which is run, verified, changed and sent without JAX."""
 
+import copy
 import os
 import pickle
 
 import numpy as np
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError, VerificationError
+from jax2onnx_graph.errors import OptionError, RuntimeInputError, TargetError, VerificationError, WeightsError
 from jax2onnx_graph.metadata import ModelMetadata, StatePair, write_states
 from jax2onnx_graph.saving.reading import read_model
 from jax2onnx_graph.saving.writing import save_model
 from jax2onnx_graph.targets import standard_target
-from jax2onnx_runtime.program import program_of
+from jax2onnx_graph.weights.absent import AbsentTensor
+from jax2onnx_runtime.call_interface import CallInterface, LeafType, TemplateForm
+from jax2onnx_runtime.program import Program, program_of
 from jax2onnx_runtime.runtimes import MissingRuntime, Runtime, reference_runtime
 from jax2onnx_runtime.steps import Described, ModelReplaced
-from jax2onnx_runtime.verification import ExpectedRun, Verification
+from jax2onnx_runtime.verification import ExpectedRun, Run, Verification
 
 MODEL = """
 <ir_version: 8, opset_import: ["": 18]>
@@ -88,6 +91,103 @@ def test_an_output_beyond_its_tolerance_is_named_and_kept():
     with pytest.raises(VerificationError, match="Output 'z' differs from what it should be at B = 2"):
         made.verify(results=[run([2, 0], [-2, 4]), run([2, 0], [-2, 5])])
     assert [error.is_close for error in made.verified] == [True, True, True, False]
+
+
+def test_what_was_verified_before_stays_in_copies():
+    made = program()
+    made.verify(results=[run([2, 0], [-2, 4])])
+    first, sent = made.verified, made.portable()
+    sent.verify(results=[run([2, 0], [-2, 4])] * 2)
+    made.verify(results=[run([2, 0], [-2, 4])] * 3)
+    assert [len(errors) for errors in (first, sent.verified, made.verified)] == [2, 4, 6]
+
+
+def test_a_deep_copy_of_a_file_is_run_as_it_was_changed(tmp_path):
+    save_model(ir.from_onnx_text(MODEL), tmp_path / "m.onnx")
+    made = program_of(read_model(tmp_path / "m.onnx"), reference_runtime, file=tmp_path / "m.onnx")
+    changed = copy.deepcopy(made)
+    changed.model.graph[1].op_type = "Abs"
+    assert (changed.file, made.file) == (None, tmp_path / "m.onnx")
+    assert changed.run({"x": X})["y"].tolist() == [2, 4]
+    assert made.run({"x": X})["y"].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(1, "w0"), (3, "w0, w1, w2"), (4, "w0, w1, w2 and 1 more"), (6, "w0, w1, w2 and 3 more")],
+)
+def test_absent_weights_are_named_the_first_three(count, named):
+    made = program()
+    for number in range(count):
+        tensor = AbsentTensor(ir.DataType.FLOAT, (2,), [f"w{number}"], lambda weights: weights.array("w"))
+        made.model.graph.initializers.add(ir.Value(name=f"w{number}", const_value=tensor))
+    with pytest.raises(WeightsError, match=f"The program cannot be saved: its weights {named} are absent"):
+        made.check_complete("saved")
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(256, True), (255, False)])
+def test_weights_from_1024_bytes_on_go_to_the_data_file(tmp_path, size, is_beside):
+    model = ir.from_onnx_text(MODEL)
+    weight = ir.Tensor(np.arange(size, dtype=np.float32), name="w")
+    model.graph.initializers.add(
+        ir.Value(name="w", const_value=weight, type=ir.TensorType(weight.dtype), shape=weight.shape)
+    )
+    program_of(model, reference_runtime).save(tmp_path / "m.onnx", external_data=True)
+    assert (len([*tmp_path.iterdir()]) == 2) == is_beside
+
+
+def test_steps_of_another_program_are_made_in_order():
+    steps = [Described(ModelMetadata(version=number)) for number in (1, 2, 3)]
+    made = program().with_steps(steps)
+    assert made.steps == tuple(steps)
+    assert made.model.model_version == 3
+    assert program().with_steps([]).steps == ()
+
+
+class Drawing(Program):
+    """A program whose random calls are kept."""
+
+    def random_calls(self, sizes, ranges, seed):
+        calls.append((sizes, ranges, seed))
+        return iter([Run("drawn", ({"x": X},), {})])
+
+    def _check_has_function(self, method):
+        pass
+
+    def _function_outputs(self, run):
+        return self.loaded(self.feeds(*run.args))
+
+
+calls: list[object] = []
+
+
+@pytest.mark.parametrize("compare", [Drawing.verify, Drawing.accuracy])
+def test_random_calls_begin_with_the_seed_0(compare):
+    calls.clear()
+    made = program()
+    drawing = Drawing(made.model, made.interface, made.runtime, made.target)
+    compare(drawing)
+    compare(drawing, seed=3, sizes=[{"B": 2}], ranges={"x": (0, 1)})
+    assert calls == [(None, {}, 0), ([{"B": 2}], {"x": (0, 1)}, 3)]
+
+
+def test_a_profile_without_arguments_is_of_a_random_call():
+    calls.clear()
+    made = program()
+    with pytest.raises(TargetError, match="does not tell how long"):
+        Drawing(made.model, made.interface, made.runtime, made.target).profile()
+    assert calls == [(None, {}, 0)]
+
+
+def test_a_profile_of_optional_inputs_alone_needs_no_arguments():
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Neg(w) }"""
+    form = TemplateForm(((), {}), 0, [0])
+    interface = CallInterface([], [LeafType("y", np.dtype(np.float32))], form, form)
+    made = Program(ir.from_onnx_text(text), interface, reference_runtime, standard_target)
+    assert made().tolist() == [-1, -2]
+    with pytest.raises(TargetError, match="does not tell how long"):
+        made.profile()
 
 
 def test_tolerances_are_taken():

@@ -46,6 +46,29 @@ def test_other_containers_are_refused(value, message):
         list(leaves(TEMPLATE, value, "args"))
 
 
+def pair(*fields: str) -> type:
+    return NamedTuple("Pair", [(field, object) for field in fields])  # type: ignore[misc]  # mypy knows literals alone
+
+
+SWAPPED, LONGER, OTHER = pair("second", "first"), pair("first", "second", "third"), pair("first", "other")
+PLAIN = type("Pair", (tuple,), {})
+
+
+@pytest.mark.parametrize("value", [SWAPPED(None, "z"), LONGER("z", None, None), OTHER("z", None), PLAIN(("z", None))])
+def test_a_named_tuple_has_its_fields_in_their_order(value):
+    with pytest.raises(RuntimeInputError, match="it should be a Pair of first, second"):
+        list(leaves(PAIR, value, "args"))
+    assert dict(leaves(PAIR, pair("first", "second")("z", None), "args")) == {2: "z"}
+
+
+def test_a_class_with_other_fields_makes_no_result(monkeypatch):
+    monkeypatch.setitem(globals(), "Pair", SWAPPED)
+    with pytest.raises(
+        RuntimeInputError, match=r"with a Pair of the fields first, second, and that of .*test_pytrees has others"
+    ):
+        build(PAIR, {2: "z"})
+
+
 def test_containers_that_jax_alone_knows_are_named():
     with pytest.raises(
         RuntimeInputError, match=r"args\[0\] is a Params, a container that JAX alone opens.*program.run"

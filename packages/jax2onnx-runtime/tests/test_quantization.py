@@ -33,6 +33,7 @@ def test_every_mode_takes_its_options(mode):
         ("static_int8", {"block_size": 32, "calibration": EXAMPLES}, "block_size is for weights in blocks"),
         ("int4", {"block_size": 8}, "block_size is one of 16, 32, 64, 128, 256, not 8"),
         ("int4", {"block_size": 512}, "block_size is one of"),
+        ("int4", {"block_size": 32.0}, "block_size is one of 16, 32, 64, 128, 256, not 32.0"),
         ("int4", {"exclude": "head"}, r"write exclude=\['head'\]"),
         ("int4", {"exclude": [3]}, "and 3 is no text"),
         ("int4", {"exclude": 3}, "exclude"),

@@ -168,6 +168,18 @@ def test_a_state_of_another_type_or_rank_is_refused(sums, array):
         sums(B=2).state["total"] = array
 
 
+def test_several_states_are_set_all_or_none(sums):
+    session = sums(B=2)
+    session.step([1, 2])
+    before = session.state.changes
+    with pytest.raises(KeyError, match="There is no state 'sum'"):
+        session.state.update({"total": np.full(2, 9, np.float32), "sum": np.zeros(2, np.float32)})
+    assert (session.state["total"].tolist(), session.state.changes) == ([1, 2], before)
+    session.state.update([("total", np.full(2, 9, np.float32))])
+    session.state.update(total=session.state["total"] + 1)
+    assert session.state["total"].tolist() == [10, 10]
+
+
 def test_states_are_saved_and_loaded(sums, tmp_path):
     session, other = sums(B=2), sums(B=2)
     session.step([1, 2])

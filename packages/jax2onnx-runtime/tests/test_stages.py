@@ -185,6 +185,13 @@ def test_a_state_that_several_stages_read_is_refused_by_sessions():
         np.testing.assert_array_equal(got, want)
 
 
+def test_a_step_takes_the_inputs_that_are_no_states():
+    session = Stages.split(model(), reference_runtime, at=["blocks.1"]).session(sizes={"B": 3})
+    for given in ({}, {"x": feeds()["x"], "s": feeds()["s"]}):
+        with pytest.raises(RuntimeInputError, match="The inputs are x, but arrays were given for"):
+            session.step(given)
+
+
 def test_stages_are_saved_and_read(tmp_path):
     stages = Stages.split(model(), reference_runtime, at=["blocks.1"])
     stages.save(tmp_path / "new")

@@ -58,6 +58,9 @@ REFUSED = {
     "zero point": (
         "(float[3] x, float s) => (int8[3] y) <int8 z = {3}>", "y = QuantizeLinear(x, s, z)", "a zero point that is not 0",
     ),
+    "computed zero point": (
+        "(float[3] x, float s, int8[3] z) => (int8[3] y)", "y = QuantizeLinear(x, s, z)", "a zero point that is not 0",
+    ),
     "symbolic EyeLike": ("(float[N,N] x) => (float[N,N] y)", "y = EyeLike(x)", "an operand of symbolic sizes"),
     "symbolic Hardmax": ("(float[N] x) => (float[N] y)", "y = Hardmax<axis = 0>(x)", "an axis of symbolic size"),
     "depth": ("(int64[3] i, int64 d, float[2] v) => (float[3,N] y)", "y = OneHot(i, d, v)", "depths that are computed"),
@@ -126,6 +129,7 @@ _HALVES = "float16[1,2,5,16] q, float16[1,2,5,16] k, float16[1,2,5,16] v"
 
 ALLOWED = {
     "attention": (f"({_HALVES}, bool[1,1,5,5] m) => (float16[1,2,5,16] y)", "y = Attention(q, k, v, m)"),
+    "zero point of 0": ("(float[3] x, float s) => (float[3] y) <int8 z = {0}>", "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)"),
     "pooling": ("(float[1,2,8,8] x) => (float[1,2,7,7] y)", "y = MaxPool<kernel_shape = [2,2]>(x)"),
     "linear": ("(float[1,1,4,4] x, float[4] s) => (float[1,1,8,8] y)", 'y = Resize<mode = "linear">(x, , s)'),
     "dilated": ("(float[1,1,4,4] x, float[1,1,2,2] w) => (float[1,1,6,6] y)", "y = ConvTranspose<dilations = [2,2]>(x, w)"),

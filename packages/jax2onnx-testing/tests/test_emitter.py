@@ -23,6 +23,7 @@ def chain(length: int, operator: str = "Exp") -> ir.Model:
 DIAMOND = model("g (float[B,4] x) => (float[B,4] z) { a = Exp(x) b = Neg(a) c = Abs(a) z = Add(b, c) }")
 CALL = model("""g (float[B] x) => (float[B] y) { y = my.f(x) }
 <domain: "my", opset_import: ["" : 23]> f (a) => (b) { c = Exp(a) b = Neg(c) }""")
+UNKNOWN = model("g (float[B] x) => (z) { y = my.f(x) z = Exp(y) }")
 COPY = model("g (float[B] x) => (float[B] x) { }")
 WIDE = model(
     f"g (float[B] x) => (float[B] y) {{ {''.join(f'a{i} = Exp(x)' for i in range(11))} y = Sum({', '.join(f'a{i}' for i in range(11))}) }}"
@@ -34,7 +35,7 @@ BRANCH = model(
 
 
 @pytest.mark.parametrize("shapes", [False, True])
-@pytest.mark.parametrize("graph", [chain(1), chain(12), chain(13), DIAMOND, CALL, COPY, WIDE, BRANCH])
+@pytest.mark.parametrize("graph", [chain(1), chain(12), chain(13), DIAMOND, CALL, COPY, WIDE, BRANCH, UNKNOWN])
 def test_a_proposal_matches_its_own_graph(graph, shapes):
     proposal = eval(expectation_of(graph, shapes=shapes), {"expect_graph": expect_graph})
     for expectation in Case("any", abs, expect=proposal).expectations:
@@ -108,3 +109,8 @@ def test_a_long_expectation_has_lines_of_its_own():
     long = " -> ".join(["Exp"] * 20)
     source, _ = insert_expectations('    Case("one", f)'.lstrip(), {"one": f'"{long}"'})
     assert source == f'Case("one", f,\n     expect="{long}")'
+
+
+@pytest.mark.parametrize("call", ['Case("one", f, **common)', 'Case("one", *common)'])
+def test_a_call_that_unpacks_arguments_is_left_as_it_is(call):
+    assert insert_expectations(call, {"one": '"Exp"'}) == (call, ["one"])

@@ -32,6 +32,7 @@ UNUSED_INSIDE = model(
 TRANSPOSED = model("g (float[B,4] x) => (float[4,B] z) { a = Exp(x) z = Transpose<perm = [1, 0]>(a) }")
 SQUARE = model("g (float[4,4] x) => (float[4,4] z) { a = Exp(x) z = Transpose<perm = [1, 0]>(a) }")
 ANY = {"N": None, "M": None}
+JOINED = model('g (float[B] x) => (z) { z = my.f<names=["a"], name="a">(x) }')
 COPY = model("g (float[B] x) => (float[B] x) { }")
 CALL = model(
     """g (float[B] x) => (float[B] y) { y = my.f(x) }
@@ -66,6 +67,12 @@ CALL = model(
         (PERMUTED, expect_graph(attrs={"Transpose": {"perm": (1, 0)}})),
         (SCALAR, expect_graph(attrs={"ReduceSum": {"keepdims": 0, "noop_with_empty_axes": None}})),
         (LEAKY, expect_graph(attrs={"LeakyRelu": {}})),
+        (
+            JOINED,
+            expect_graph(
+                "my.f:?", attrs={"my.f": {"names": ("a",), "name": "a", "other": None}}, absent=["my.g", "Relu"]
+            ),
+        ),
         (CHAIN, expect_graph(no_unused_inputs=True)),
         (BRANCHES, expect_graph(no_unused_inputs=True)),
         (COPY, expect_graph(no_unused_inputs=True)),
@@ -102,6 +109,17 @@ def test_what_is_there_matches(graph, expectation):
         (GATHERED, expect_graph(attrs={"Gather": {"axis": None}}), "Gather:Bx2 → z has axis=1, not no axis."),
         (LEAKY, expect_graph(attrs={"LeakyRelu": {"alpha": 0.1}}), "LeakyRelu:B → z has alpha=0.2, not alpha=0.1."),
         (CHAIN, expect_graph(attrs={"Gather": {"axis": 0}}), "Expected attributes of Gather, found no such operator."),
+        (JOINED, expect_graph("my.f:B"), "there is no my.f:B. my.f has the shapes ?."),
+        (CHAIN, expect_graph("Relu:?"), "there is no Relu:?. Relu has the shapes Bx3."),
+        (CHAIN, expect_graph(absent=["Transposed"]), "ONNX has no operator 'Transposed'"),
+        (CHAIN, expect_graph(counts={"relu": 0}), "ONNX has no operator 'relu'"),
+        (CHAIN, expect_graph(absent=["Constant"]), "Nodes of Constant are not counted"),
+        (CHAIN, expect_graph(counts={"Constant": 0}), "Nodes of Constant are not counted"),
+        (CHAIN, expect_graph(counts={"relu": 1}), "Expected 1 relu, found 0."),
+        (GATHERED, expect_graph(attrs={"Gather": {"axes": None}}), "Gather has no attribute 'axes'"),
+        (JOINED, expect_graph(attrs={"my.f": {"names": "a"}}), "my.f:? → z has names=('a',), not names='a'."),
+        (JOINED, expect_graph(attrs={"my.f": {"name": ("a",)}}), "my.f:? → z has name='a', not name=('a',)."),
+        (JOINED, expect_graph(attrs={"my.f": {"names": ("a", "b")}}), "has names=('a',), not names=('a', 'b')."),
         (UNUSED, expect_graph(no_unused_inputs=True), "The input 'y' is not used."),
         (
             UNUSED_INSIDE,

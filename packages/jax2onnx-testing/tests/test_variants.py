@@ -118,6 +118,12 @@ def test_the_failure_of_a_check_names_the_case_and_says_why(fn, message):
     check_variant(Variant(case, "f64", symbolic=True))
 
 
+def test_a_check_asserts():
+    case = found("zero", jnp.exp, [(3,)], check=lambda model, run: len(model.graph) == 9)
+    with pytest.raises(CheckFailedError, match=r"The check of demo.layers::zero returns False, which nobody reads"):
+        check_variant(Variant(case, "f32", symbolic=False))
+
+
 def test_an_error_in_a_check_names_the_case_and_the_line():
     case = found("zero", jnp.exp, [(3,)], check=lambda model, run: run.outputs["absent"])
     with pytest.raises(CheckFailedError, match=r"The check of demo.layers::zero .*: KeyError: 'absent' \(case = found"):

@@ -70,6 +70,12 @@ def test_further_outputs_keep_their_names(tmp_path, tokenizer):
     assert found["pooled"] == ("tensor(float)", ["batch_size", 8])
 
 
+def test_tokens_of_a_fixed_number_and_length_are_taken(tmp_path, tokenizer):
+    program = to_onnx(encode, [((2, 2), np.int32)])
+    found = interface(written(tmp_path / "f", tokenizer, program) / "onnx" / "model.onnx")
+    assert found["input_ids"] == ("tensor(int64)", [2, 2])
+
+
 def test_roles_tell_inputs_of_one_type_apart(tmp_path, tokenizer):
     program = to_onnx(lambda a, b, c: encode(a, c, b), [IDS, IDS, IDS])
     roles = {"tokens": "a", "segments": "b", "mask": "c"}
@@ -103,6 +109,11 @@ def test_a_tokenizer_with_more_tokens_than_the_model_knows_is_refused(tmp_path):
         (lambda tokens, mask: encode(tokens, mask.T), [IDS, (("T", "B"), np.bool_)], {}, "mask: bool\\[T, B\\] is none"),
         (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("B", 7), np.bool_)], {}, "mask: bool\\[B, 7\\] is none"),
         (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("B", 1, 1, "B"), np.bool_)], {}, "the mask in the shape of the tokens"),
+        (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("S", "S"), np.bool_)], {}, "mask: bool\\[S, S\\] is none"),
+        (lambda tokens, mask: encode(tokens) + mask.sum(), [IDS, (("S", 1, 1, "S"), np.bool_)], {}, "the mask in the shape of the tokens"),
+        (lambda tokens, segments: encode(tokens) + segments.sum(), [IDS, (("S", "S"), np.int32)], {}, "segments: int32\\[S, S\\] is none"),
+        (lambda tokens: encode(tokens), [(("B", "B"), np.int32)], {}, "The axes batch_size and sequence_length are both B in the model"),
+        (lambda tokens: {"a": encode(tokens), "last_hidden_state": encode(tokens) * 0}, [IDS], {"roles": {"features": "a"}}, "Two outputs of the model would be called 'last_hidden_state'"),
         (lambda tokens, segments: encode(tokens) + segments.sum(), [IDS, ((1, "T"), np.int32)], {}, "segments: int32\\[1, T\\] is none"),
         (lambda tokens: encode(tokens), [IDS], {"roles": {"images": "tokens"}}, "has no role 'images'"),
         (lambda tokens: encode(tokens), [IDS], {"roles": {"mask": "tokens", "tokens": "tokens"}}, "cannot have two roles"),

@@ -185,7 +185,9 @@ def test_a_model_with_states_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": (0, 3)}, "size is a height and a width"), ({"layout": "HWC"}, "layout is 'NHWC' or 'NCHW'"),
+        ({"size": (0, 3)}, "size is a height and a width"), ({"size": (3, 0)}, "size is a height"), ({"size": (3,)}, "size is a height"), ({"size": (3.0, 3)}, "size is a height"),
+        ({"mean": 0.5}, "images: mean"), ({"std": "abc"}, "images: std"), ({"rescale": "1"}, "rescale is greater than 0"),
+        ({"layout": "HWC"}, "layout is 'NHWC' or 'NCHW'"),
         ({"resample": "cubic"}, "resample is 'nearest'"), ({"mean": [1, 2]}, "mean has a number for each channel"),
         ({"std": [0.0]}, "greater than 0"), ({"rescale": 0.0}, "rescale is greater than 0"),
         ({"rescale": float("inf")}, "finite, not inf"), ({"rescale": float("nan")}, "finite, not nan"),

@@ -99,6 +99,13 @@ def test_a_decoder_of_several_texts_without_a_mask_is_refused(tmp_path, tokenize
     assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_decoder_of_as_many_texts_as_tokens_is_refused(tmp_path, tokenizer, masked):
+    with pytest.raises(OptionError, match="batch_size and sequence_length are both T in the model"):
+        written(tmp_path / "f", tokenizer, decoder(batch="T", masked=masked))
+    assert not (tmp_path / "f").exists()
+
+
 def fixed(capacity: int | str = PLACES):
     """A decoder of one layer whose caches have a fixed number of places, which may be a symbol."""
 

@@ -138,12 +138,12 @@ def test_the_program_stays_as_it_is(tmp_path):
 
 def test_the_command_line_gives_images_and_labels_as_options(tmp_path):
     labels = tmp_path / "labels.txt"
-    labels.write_text("a\nb\nc\nd\ne\n")
+    labels.write_bytes("\ufeffa\r\nb\x0b\nc\u2028\nd\nä\n".encode())
     writer.write(
         classifier(), tmp_path / "f", task="image-classification", labels=labels, image_mean=(0.5,), image_std=(0.2,),
-        image_size=(16, 12), precision=("fp32", "q8"), role=("logits=output",),
+        image_size=(16, 12), precision=("fp32", "q8"), role=("logits=output", "logits=output"),
     )  # fmt: skip
-    assert config(tmp_path / "f")["id2label"]["4"] == "e"
+    assert [*config(tmp_path / "f")["id2label"].values()] == ["a", "b\x0b", "c\u2028", "d", "ä"]
     assert (tmp_path / "f" / "onnx" / "model_quantized.onnx").is_file()
     assert json.loads((tmp_path / "f" / "preprocessor_config.json").read_text())["image_mean"] == [0.5] * 3
 
@@ -158,6 +158,10 @@ def test_the_command_line_gives_tokens_of_special_meaning_as_options(tmp_path, t
     [
         ({}, "Say which task"), ({"task": "image-classification", "role": ("images",)}, "write a role and a name"),
         ({"task": "image-classification", "image_size": (1, 2, 3)}, "not 3 numbers"),
+        ({"task": "image-classification", "image_size": ()}, "not 0 numbers"),
+        ({"task": "image-classification", "role": ("logits=a", "logits=output")}, "two things of 'logits': a and output"),
+        ({"task": "image-classification", "config": {"x": float("nan")}}, "config: what is no text"),
+        ({"task": "image-classification", "config": {"x": object()}}, "config: what is no text"),
     ],
 )  # fmt: skip
 def test_wrong_options_of_the_command_line_are_refused(tmp_path, options, message):

@@ -48,6 +48,19 @@ class Request:
     target: str | None = None
     x64: bool = False
 
+    def check_is_file(self, *, taken: Sequence[str] = ()) -> None:
+        """Raise BadInput where the object is a model file, and there are options of an export besides those that are taken."""
+        given = vars(self)
+        others = [
+            f.name
+            for f in dataclasses.fields(self)
+            if f.name not in ("subject", *taken) and given[f.name] not in (f.default, ())
+        ]
+        if others:
+            raise BadInput(
+                f"{self.subject} is a model, with inputs of its own; the options of an export are for an object, as {others[0]} is."
+            )
+
 
 _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.argument("subject", metavar="OBJECT"),
@@ -68,7 +81,7 @@ _OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
 
 _COMPARISON_OPTIONS: Sequence[Callable[[_Callback], _Callback]] = (
     click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of one run, T=5,B=2; of several runs with B=1,8,64, or when repeated."),
-    click.option("--seed", type=int, default=0, help="The seed of the random inputs."),
+    click.option("--seed", type=click.IntRange(0), default=0, help="The seed of the random inputs."),
     click.option("--rtol", type=float, help="The relative tolerance; by default that of the type."),
     click.option("--atol", type=float, help="The absolute tolerance."),
 )  # fmt: skip

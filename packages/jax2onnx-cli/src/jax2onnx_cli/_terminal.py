@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING
@@ -60,7 +61,7 @@ class Terminal:
     def show(self, result: Result) -> None:
         """Write the outcome to standard output."""
         if self.as_json:
-            click.echo(json.dumps(result.data, indent=2))
+            click.echo(json.dumps(_plain(result.data), indent=2))
         elif not self.quiet:
             _console(sys.stdout).print(result.text)
 
@@ -132,6 +133,15 @@ class Command(click.Command):
         if self.examples:
             with formatter.section("Examples"):
                 formatter.write("".join(f"  {example}\n" for example in self.examples))
+
+
+def _plain(data: object) -> object:
+    """Data with NaN and infinities as texts, for which JSON has no numbers."""
+    if isinstance(data, Mapping):
+        return {key: _plain(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [*map(_plain, data)]
+    return str(float(data)) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _standard_option(name: str, field: str, text: str) -> click.Option:

@@ -86,5 +86,9 @@ def test_options_that_cannot_be_used(refused, arguments, why):
 
 def test_a_file_takes_no_options_of_an_export(refused, jax2onnx):
     jax2onnx("export", "models.py:dense", "-i", "f32[B, 64]", "-q")
-    assert "with inputs of its own" in refused("benchmark", "dense.onnx", "-i", "f32[B, 64]")
+    for option in (("-i", "f32[B, 64]"), ("--target", "onnx"), ("--opset", "20"), ("--states", "0=0")):
+        for command in ("benchmark", "report"):
+            assert "with inputs of its own" in refused(command, "dense.onnx", *option)
+    for option in ("--verify", "--profile"):
+        assert "are for an export" in refused("report", "dense.onnx", option)
     assert "nowhere.onnx" in refused("benchmark", "nowhere.onnx")

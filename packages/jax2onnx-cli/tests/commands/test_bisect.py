@@ -76,12 +76,21 @@ def test_a_file_beside_the_object_that_it_was_exported_from(jax2onnx, dense, dir
         (("--against", "onnxruntime"), "runs in ONNX Runtime already"),
         (("--against", "nowhere.onnx"), "Cannot read nowhere.onnx"),
         (("--against", "dense.onnx", "--quantize", "int8"), "--quantize is for an object"),
-        (("--against", "dense.onnx", "-i", "f32[B, 64]"), "--input is for an object"),
+        (("--against", "dense.onnx", "-i", "f32[B, 64]"), "the options of an export are for an object, as inputs is"),
+        (("--against", "onnx", "--specialize", "B=5"), "the options of an export are for an object, as specialize is"),
+        (("--against", "onnx", "--x64"), "as x64 is"),
         (("--against", "dense.onnx", "--sizes", "T=1"), "there is no symbol 'T'"),
     ],
 )
 def test_what_a_file_cannot_be_compared_with(refused, dense, arguments, why):
     assert why in refused("bisect", dense, *arguments)
+
+
+def test_what_has_another_shape_differs_without_end(jax2onnx, dense):
+    jax2onnx("export", "models.py:turned", "-i", "f32[B, 64]", "-q")
+    outcome = jax2onnx("bisect", dense, "--against", "turned.onnx", "--sizes", "B=2", "--json")
+    assert "Infinity" not in outcome.out
+    assert outcome.data["values"][-1]["largest"] == "inf"
 
 
 def test_an_object_is_compared_with_jax_only(refused):

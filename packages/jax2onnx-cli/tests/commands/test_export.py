@@ -314,6 +314,13 @@ def test_variants_share_their_weights(jax2onnx, directory):
     assert inputs_of("out/many.onnx") == {"x": [64, 64]}
 
 
+def test_two_variants_of_one_name_are_refused(refused):
+    given = ("--variant", "one:B=1", "--variant", " one:B=2")
+    assert "--variant says two things of one" in refused(
+        "export", "models.py:dense", "-i", "f32[B, 64]", "-o", "out", *given
+    )
+
+
 def test_variants_need_a_directory(refused):
     assert "--output names their directory" in refused(
         "export", "models.py:dense", "-i", "f32[B, 64]", "--variant", "one:B=1"

@@ -39,6 +39,12 @@ def foreign(directory):
     return "foreign.onnx"
 
 
+@pytest.mark.parametrize("command", [("run", "double.onnx", "--random"), ("verify", "double.onnx", "models.py:double")])
+def test_a_seed_is_a_number_from_0_on(refused, exported, command):
+    exported("double", "f32[B, 3]")
+    assert "Invalid value for '--seed'" in refused(*command, "--seed", "-1")
+
+
 # -- verify ---------------------------------------------------------------------------------
 
 
@@ -316,4 +322,4 @@ def test_the_report_on_a_file_of_another_producer(jax2onnx, foreign, directory):
 
 
 def test_a_file_is_not_measured_for_its_report(refused, foreign):
-    assert "--input, --verify and --profile are for an export" in refused("report", foreign, "--profile")
+    assert "--verify and --profile are for an export" in refused("report", foreign, "--profile")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jax2onnx_core.lowering.context import Context
     from jax2onnx_core.plugins import errors
     from jax2onnx_core.plugins.adapted import Adapted, AdaptedStates, AdaptedTraining, entry_of
-    from jax2onnx_core.plugins.cases import Case, construct, expect_graph, with_dtype, with_rngs
+    from jax2onnx_core.plugins.cases import Case, Construct, construct, expect_graph, with_dtype, with_rngs
     from jax2onnx_core.plugins.discovery import hookimpl
     from jax2onnx_core.plugins.registry import Registry
     from jax2onnx_core.plugins.rules import Call, Complex, Composites, Replacement, Rules
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from jax2onnx_core.program.program import OnnxProgram
 
 __all__ = [
-    "Adapted", "AdaptedStates", "AdaptedTraining", "Aval", "Call", "Case", "Complex", "Composites", "Context", "Dim", "Jaxpr", "Limitation",
-    "OnnxProgram", "Registry", "Replacement", "Rules", "SpecializedDim", "Target", "Value", "bind_composite", "construct",
-    "entry_of", "errors", "expect_graph", "exporting", "hookimpl", "size", "to_onnx", "with_dtype", "with_rngs",
+    "Adapted", "AdaptedStates", "AdaptedTraining", "Aval", "Call", "Case", "Complex", "Composites", "Construct", "Context", "Dim", "Jaxpr",
+    "Limitation", "OnnxProgram", "Registry", "Replacement", "Rules", "SpecializedDim", "Target", "Value", "bind_composite",
+    "construct", "entry_of", "errors", "expect_graph", "exporting", "hookimpl", "size", "to_onnx", "with_dtype", "with_rngs",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -44,7 +44,7 @@ __getattr__, __dir__ = lazy_names(
         "jax2onnx_core.jaxprs": ("Aval", "Dim", "Jaxpr"),
         "jax2onnx_core.lowering.context": ("Context",),
         "jax2onnx_graph.limitations": ("Limitation",),
-        "jax2onnx_core.plugins.cases": ("Case", "construct", "expect_graph", "with_dtype", "with_rngs"),
+        "jax2onnx_core.plugins.cases": ("Case", "Construct", "construct", "expect_graph", "with_dtype", "with_rngs"),
         "jax2onnx_core.plugins.discovery": ("hookimpl",),
         "jax2onnx_core.plugins.registry": ("Registry",),
         "jax2onnx_core.plugins.adapted": ("Adapted", "AdaptedStates", "AdaptedTraining", "entry_of"),

@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import os
+import sys
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
@@ -332,7 +333,16 @@ NO_LINE = "an unknown line"
 
 def current_frame() -> str | None:
     """The user's line that is traced, as "file:line (function)"; None where there is none."""
-    return user_frame(_source_info.current())
+    return user_frame(_source_info.current()) or user_line([*_python_frames()])
+
+
+def _python_frames() -> Iterator[tuple[str, int, str]]:
+    """The file, line and function of each frame of this thread that is the user's; JAX's tracebacks end where a trace begins."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != _EXPORT:
+        if is_user_file(frame.f_code.co_filename):
+            yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname
+        frame = frame.f_back
 
 
 def name_stack(source_info: _source_info.SourceInfo) -> str:

@@ -27,7 +27,7 @@ from jax2onnx_core._compat_dims import (
     symbols_of,
 )
 
-__all__ = ["Undecided", "size_comparisons", "undecided_equalities"]
+__all__ = ["Undecided", "simplified_comparisons", "size_comparisons", "undecided_equalities"]
 
 
 # Functions, of JAX or in place of these, whose result is wrong where a size is the one that they ask for and take for another.
@@ -55,6 +55,7 @@ class _Comparisons:
     1. A polynomial without negative coefficients of sizes that are at least 0 is at least 0.
     2. Single elements may be taken from an axis that may be empty: where it is, JAX itself takes none.
     3. Of two formulas for the same result, one is for all sizes.
+    4. Where a trace knows how to write the difference of two dimensions simpler, its bounds decide.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,29 @@ class _Comparisons:
             self._enter(-1)
             self._thread.has_sizes = outer
 
+    @contextlib.contextmanager
+    def simplified(self, form: Callable[[Dim], Dim]) -> Iterator[None]:
+        """Inside, this thread compares dimensions by `form` of their difference, an equal expression, where JAX cannot tell."""
+        outer, self._thread.form = vars(self._thread).get("form"), form
+        self._enter(1)
+        try:
+            yield
+        finally:
+            self._enter(-1)
+            self._thread.form = outer
+
+    def _by_form(self, difference: Dim) -> bool | None:
+        """Whether a dimension is at least 0, if its simpler form tells."""
+        form = vars(self._thread).get("form")
+        if form is None:
+            return None
+        self._thread.form = None  # simplifying compares dimensions, too
+        try:
+            least, largest = bounds(form(difference))
+        finally:
+            self._thread.form = form
+        return True if least >= 0 else False if largest < 0 else None
+
     def _has_sizes(self) -> bool:
         found = vars(self._thread).get("has_sizes")
         return found is not None and found()
@@ -91,6 +115,8 @@ class _Comparisons:
             difference, asked = left - right, frame.f_code.co_name
             if asked in _ANSWERS_ALIKE and not _is_asked_by_user(frame):
                 return _ANSWERS_ALIKE[asked]
+            if (answer := self._by_form(difference)) is not None:
+                return answer
             if not (self._has_sizes() or any(name.endswith(LESS_ONE) for name in symbols_of(difference))):
                 raise
             if _is_never_negative(difference) or (
@@ -120,7 +146,9 @@ def _is_polynomial(dim: Dim) -> bool:
     return all(isinstance(factor, str) for _, factors in dim_expression(dim) for factor, _ in factors)
 
 
-size_comparisons = _Comparisons().of_sizes
+_comparisons = _Comparisons()
+
+size_comparisons, simplified_comparisons = _comparisons.of_sizes, _comparisons.simplified
 
 
 @dataclasses.dataclass(frozen=True)

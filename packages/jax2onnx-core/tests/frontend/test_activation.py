@@ -76,6 +76,23 @@ def names_of(program):
     return [node.name.split(".")[0] + "." + node.name.split(".")[1] for node in program.model.graph]
 
 
+def test_a_function_that_raises_is_replaced_where_its_composite_gives_a_value(library):
+    composites, asked = Composites(), []
+
+    @composites.call("windowed:bump", name="windowed.bump", recovers=True)
+    def bump(x, *, by=1.0):
+        asked.append(by)
+        return Replacement(x * 2) if by == "two" else None
+
+    plugin, x = plugin_of(composites), np.arange(3, dtype=np.float32)
+    assert (to_onnx(lambda x: library.bump(x, by="two"), [x], plugins=[plugin])(x) == 2 * x).all()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        to_onnx(lambda x: library.bump(x, by="three"), [x], plugins=[plugin])
+    asked.clear()
+    to_onnx(library.bump, [x], plugins=[plugin])
+    assert not asked
+
+
 def test_a_call_is_one_operation(library, plugin):
     program = to_onnx(lambda x: library.bump(x, by=2.0), [(3,)], plugins=[plugin])
     assert ("windowed.bump", "rule") in program.log.ways

@@ -146,3 +146,28 @@ def test_a_container_that_grows_while_it_is_searched_is_searched(kind):
     scale = (lambda: held["scale"]) if isinstance(held, dict) else (lambda: held.scale)
     program = to_onnx(lambda x: scale() * x, [(3,)])
     np.testing.assert_array_equal(program(np.ones(3, np.float32)), [2, 2, 2])
+
+
+class _Hooked:
+    """A model whose class makes its own of what it is asked for."""
+
+    def __init__(self):
+        self.scale = jnp.full(3, 2.0)
+
+    def __call__(self, x):
+        return x * vars(self)["scale"]
+
+
+def _failing(*_):
+    raise KeyError("asked")
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [{"__dir__": _failing}, {"__getattr__": _failing}, {"__getattr__": lambda self, _: self}, {"__module__": None}],
+    ids=["dir", "getattr", "getattr_self", "module"],
+)
+@pytest.mark.parametrize("called", [lambda m: lambda x: m(x), lambda m: m.__call__], ids=["closed_over", "method"])
+def test_objects_that_answer_or_refuse_what_they_are_asked_are_exported(hooks, called):
+    program = to_onnx(called(type("Hooked", (_Hooked,), hooks)()), [(3,)])
+    np.testing.assert_array_equal(program(np.ones(3, np.float32)), np.full(3, 2, np.float32))

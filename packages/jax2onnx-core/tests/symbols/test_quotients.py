@@ -55,6 +55,10 @@ def test_the_normal_form_has_the_same_values(dim, height, width):
         ("H - mod(H, 4)", "4*floordiv(H, 4)"),
         ("max(W, 4)", "W + 4 - min(4, W)"),
         ("min(H, 4)", "min(H - 4, 0) + 4"),
+        ("mod(H, -4)", "4*floordiv(-H, 4) + H"),
+        ("floordiv(H + mod(-H, 4), -4)", "floordiv(-H, 4)"),
+        ("min(H, mod(H, 4))", "mod(H, 4)"),
+        ("max(0, H - mod(H, 4))", "4*floordiv(H, 4)"),
         ("floordiv(H + 1, 2) + floordiv(H, 2)", "H"),
         ("floordiv(H - 1, 2) + floordiv(H - 2, 2) + 2", "H"),
         ("floordiv(H + W + 2, 3) + floordiv(H + W + 1, 3) + floordiv(H + W, 3)", "H + W"),
@@ -155,3 +159,27 @@ def test_sizes_that_agree_for_multiples_only():
 )
 def test_parts_of_an_array_of_any_size_are_the_whole_of_it(fn):
     to_onnx(fn, [("N",)]).verify()
+
+
+def _blocks(x, count):
+    """The elements in blocks of `count`, zeros behind the last ones."""
+    return jnp.pad(x, (0, -x.shape[0] % count)).reshape(-1, count)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: _blocks(x, 4),
+        lambda x: _blocks(x, 4)[:, ::-1].reshape(-1)[: x.shape[0]],
+        lambda x: jnp.pad(x, ((4 - x.shape[0] % 4) % 4, 0)).reshape(2, -1, 2),
+        lambda x: _blocks(x, 4).sum(1) + x[: (x.shape[0] + 3) // 4],
+        lambda x: jnp.concatenate([x, jnp.zeros(-x.shape[0] % 3)]).reshape(3, -1),
+        lambda x: x[x.shape[0] % 4 :].reshape(-1, 4),
+        lambda x: x[: x.shape[0] - x.shape[0] % 4].reshape(-1, 4),
+    ],
+    ids=["blocks", "and back", "in front", "beside others", "concatenated", "the last ones", "the first ones"],
+)
+@pytest.mark.parametrize("size", [1, 4, 7, 9])
+def test_arrays_of_any_size_in_blocks(fn, size):
+    x = np.arange(1.0, size + 1, dtype=np.float32)
+    np.testing.assert_array_equal(to_onnx(fn, [("N",)])(x), fn(x))

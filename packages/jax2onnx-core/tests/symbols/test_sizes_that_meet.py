@@ -96,6 +96,25 @@ def test_views_of_views_of_an_empty_size(fn):
     assert {program(ones((size, 3, 2))).shape for size in (0, 2)} == {fn(ones((size, 3, 2))).shape for size in (0, 2)}
 
 
+@pytest.mark.parametrize(
+    ("constraints", "sizes"),
+    [
+        (["S == 2*T"], [(2, 1), (6, 3)]),
+        (["S == 2*T", "S >= 0"], [(2, 1), (6, 3)]),
+        (["S == 2*T", "T >= 0"], [(0, 0), (2, 1), (6, 3)]),
+        (["2*S == T", "S >= 0", "T >= 0"], [(0, 0), (1, 2), (3, 6)]),
+        (["S == T - 1", "S >= 0"], [(0, 1), (3, 4)]),
+        (["S == 2*T + 1", "S >= 0", "T >= 0"], [(1, 0), (5, 2)]),
+    ],
+)
+def test_equal_sizes_that_may_be_0(constraints, sizes):
+    program = to_onnx(lambda x, y: jnp.concatenate([x, y]) * 2, [("S", 2), ("T", 2)], constraints=constraints)
+    for s, t in sizes:
+        np.testing.assert_array_equal(program(ones((s, 2)), ones((t, 2))), np.full((s + t, 2), 2.0))
+    with pytest.raises(errors.RuntimeInputError, match=r"The arguments do not fit: .*(==|should be)"):
+        program(ones((7, 2)), ones((1, 2)))
+
+
 @pytest.mark.filterwarnings("ignore::jax2onnx_graph.errors.ExportWarning")
 def test_specializing_to_a_size_that_fits():
     program = to_onnx(to_matrix, [("B", 8)]).specialize(B=32)
@@ -247,7 +266,7 @@ def halves(x, y):
 
 
 def blocks(x, y):
-    return jnp.pad(x, (0, -x.shape[0] % 4)).reshape(-1, 4) * y.sum()
+    return x.reshape(-1, 4) * y.sum()
 
 
 @pytest.mark.parametrize(("fn", "error"), [(halves, TypeError), (blocks, errors.UndecidedDimensionError)])

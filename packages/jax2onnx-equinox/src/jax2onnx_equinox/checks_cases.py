@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
-from jax2onnx_core import Case, expect_graph
+from jax2onnx_core import Case
 
 __all__ = ["cases"]
 
@@ -18,12 +18,7 @@ def _nan_instead(x: jax.Array) -> jax.Array:
 
 
 cases = [
-    Case("check", _checked, [("B", 3)], covers=("equinox.error_if",), expect=expect_graph("Add", match="exact")),
+    Case("check", _checked, [("B", 3)], covers=("equinox.error_if",), expect="Add"),
     # Equinox makes the values of a failed check by NumPy, which takes no symbolic shape.
-    Case(
-        "check_that_gives_nan",
-        _nan_instead,
-        [(4, 3)],
-        expect=expect_graph("ReduceSum -> Greater -> If:4x3", match="exact"),
-    ),
+    Case("check_that_gives_nan", _nan_instead, [(4, 3)], expect="ReduceSum -> Greater -> If:4x3"),
 ]

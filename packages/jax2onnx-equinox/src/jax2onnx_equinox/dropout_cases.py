@@ -19,7 +19,7 @@ def _flagged(x: jax.Array, inference: Any) -> jax.Array:
 
 
 cases = [
-    Case("dropout", eqx.nn.Dropout(0.5, inference=True), [("B", 4)], expect=expect_graph("Identity", match="exact")),
+    Case("dropout", eqx.nn.Dropout(0.5, inference=True), [("B", 4)], expect="Identity"),
     Case(
         "dropout_by_a_flag",
         _flagged,

@@ -14,8 +14,8 @@ from jax2onnx_equinox._mapped import mapped
 
 __all__ = ["cases"]
 
-_DENSE = expect_graph("MatMul -> Add", match="exact")
-_MLP = expect_graph("MatMul -> Add -> Relu -> MatMul -> Add -> Relu -> MatMul -> Add", match="exact")
+_DENSE = "MatMul -> Add"
+_MLP = "MatMul -> Add -> Relu -> MatMul -> Add -> Relu -> MatMul -> Add"
 
 
 def _linear(inputs: Any, outputs: Any, *, maps: int = 1, **options: Any) -> Callable[[jax.Array], jax.Array]:
@@ -44,12 +44,7 @@ cases = [
     Case("linear", construct(_linear, 8, 6, **_TYPE), [("B", 8)], covers=("nn.linear",), expect=_DENSE),
     Case("linear_mapped_twice", construct(_linear, 8, 6, maps=2, **_TYPE), [("B", "T", 8)], expect=_DENSE),
     Case("linear_of_one_vector", construct(_linear, 8, 6, maps=0, **_TYPE), [(8,)], expect=_DENSE),
-    Case(
-        "linear_without_bias",
-        construct(_linear, 8, 6, use_bias=False, **_TYPE),
-        [("B", 8)],
-        expect=expect_graph("MatMul", match="exact"),
-    ),
+    Case("linear_without_bias", construct(_linear, 8, 6, use_bias=False, **_TYPE), [("B", 8)], expect="MatMul"),
     Case(
         "linear_to_scalar",
         construct(_linear, 8, "scalar", **_TYPE),
@@ -60,7 +55,7 @@ cases = [
         "linear_from_scalar",
         construct(_linear, "scalar", 6, **_TYPE),
         [("B",)],
-        expect=expect_graph("Unsqueeze -> MatMul:Bx6 -> Add", match="exact"),
+        expect="Unsqueeze -> MatMul:Bx6 -> Add",
     ),
     Case("linear_of_weight_norm", construct(_normed, **_TYPE), [("B", 8)], expect=_DENSE),
     Case(
@@ -74,12 +69,12 @@ cases = [
         "mlp_scanned",
         construct(_mlp, 8, 4, 16, 3, scan=True, **_TYPE),
         [("B", 8)],
-        expect=expect_graph("MatMul -> Add -> Relu -> Scan:Bx16 -> MatMul -> Add", match="exact"),
+        expect="MatMul -> Add -> Relu -> Scan:Bx16 -> MatMul -> Add",
     ),
     Case(
         "mlp_to_scalar",
         construct(_mlp, 8, "scalar", 16, 1, activation=jnp.tanh, **_TYPE),
         [("B", 8)],
-        expect=expect_graph("MatMul -> Add -> Tanh -> MatMul -> Add -> Reshape:B", match="exact"),
+        expect="MatMul -> Add -> Tanh -> MatMul -> Add -> Reshape:B",
     ),
 ]

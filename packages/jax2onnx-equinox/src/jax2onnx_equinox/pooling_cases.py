@@ -12,7 +12,7 @@ from jax2onnx_equinox._mapped import mapped
 __all__ = ["cases"]
 
 _IMAGES, _ANY_SIZE = [("B", 3, 9, 8)], [("B", 3, "H", "W")]
-_AVG, _MAX = expect_graph("AveragePool", match="exact"), expect_graph("MaxPool", match="exact")
+_AVG, _MAX = "AveragePool", "MaxPool"
 
 
 def _case(name: str, layer: Any, inputs: Any, *, maps: int = 1, **options: Any) -> Case:
@@ -28,22 +28,18 @@ cases = [
         "max_pool_of_signals",
         eqx.nn.MaxPool1d(2),
         [("B", 3, "T")],
-        expect=expect_graph("MaxPool:Bx3xT -> Slice:Bx3xT - 1", "Shape -> Sub -> Slice", match="exact"),
+        expect=["MaxPool:Bx3xT -> Slice:Bx3xT - 1", "Shape -> Sub -> Slice"],
     ),
     _case("max_pool_of_volumes", eqx.nn.MaxPool3d(2, 2), [("B", 3, 4, 6, 4)], expect=_MAX),
     _case(
-        "max_pool_of_one_image",
-        eqx.nn.MaxPool2d(2, 2),
-        [(3, 8, 8)],
-        maps=0,
-        expect=expect_graph("Unsqueeze -> MaxPool -> Squeeze", match="exact"),
+        "max_pool_of_one_image", eqx.nn.MaxPool2d(2, 2), [(3, 8, 8)], maps=0, expect="Unsqueeze -> MaxPool -> Squeeze"
     ),
     _case(
         "max_pool_mapped_twice",
         eqx.nn.MaxPool2d(2, 2),
         [(2, 3, 3, 8, 8)],
         maps=2,
-        expect=expect_graph("Reshape -> MaxPool:6x3x4x4 -> Reshape", match="exact"),
+        expect="Reshape -> MaxPool:6x3x4x4 -> Reshape",
     ),
     _case("adaptive_avg_pool", eqx.nn.AdaptiveAvgPool2d((3, 4)), _IMAGES, expect=_AVG),
     _case("adaptive_max_pool", eqx.nn.AdaptiveMaxPool2d((3, 4)), _IMAGES, expect=_MAX),
@@ -57,10 +53,5 @@ cases = [
             counts={"Slice": 4, "ReduceMean": 4, "Transpose": 4},
         ),
     ),
-    _case(
-        "adaptive_avg_pool_to_one",
-        eqx.nn.AdaptiveAvgPool2d(1),
-        _ANY_SIZE,
-        expect=expect_graph("ReduceMean", match="exact"),
-    ),
+    _case("adaptive_avg_pool_to_one", eqx.nn.AdaptiveAvgPool2d(1), _ANY_SIZE, expect="ReduceMean"),
 ]

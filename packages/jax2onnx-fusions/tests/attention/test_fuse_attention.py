@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from jax2onnx_fusions.attention.fuse_attention import FuseAttention
@@ -29,6 +31,56 @@ MASK_OF_SUMS = """
 def test_attention(fused, logits, end):
     operators = fused(FuseAttention(), QKV + logits + end, *HEADS)
     assert operators == ["Mul", "Add", "Reshape", "Reshape", "Reshape", "Attention", "Reshape"]
+
+
+@pytest.mark.parametrize(
+    ("number", "is_given"),
+    [("0.5", False), ("0.5000004", False), ("0.4999996", False), ("0.5000008", True), ("0.4999992", True), ("1", True)],
+)
+def test_the_scale_is_given_where_it_is_not_the_default(rewrite, number, is_given):
+    body = f"{QKV.replace('0.35', number)} a = MatMul(qt, kt) l = Mul(a, s) {PLAIN_END}"
+    text = f'<ir_version: 10, opset_import: ["" : 23]> g (float[B,T,2,4] x) => (float[B,T,2,4] y) {{ {body} }}'
+    (found,) = rewrite(FuseAttention(), text, tolerance=2e-5)
+    (attributes,) = re.findall(r"Attention\{(.*?)\}", found)
+    numbers = [float(number) for number in attributes.split(", ")]
+    assert numbers[:2] == [2, 2]
+    assert numbers[2:] == pytest.approx([float(number)] if is_given else [], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "value", "is_merged"),
+    [
+        ("B,T,2,4", "B,T,2,4", "B,T,2,4", True),
+        ("B,2,T,4", "B,T,2,4", "B,T,2,4", True),
+        ("B,T,2,4", "B,2,T,4", "B,2,T,4", False),
+        ("B,2,T,4", "B,2,T,4", "B,2,T,4", False),
+        ("B,2,T,4", "B,T,2,4", "B,2,T,4", False),
+        ("B,T,2,4", "B,T,2,4", "B,2,T,4", False),
+    ],
+)
+def test_keys_and_values_weigh_more_than_queries(fused, query, key, value, is_merged):
+    """The form that transposes fewer of them, then fewer queries, then the 3-D one."""
+    order = {"B,T,2,4": "0,2,1,3", "B,2,T,4": "0,1,2,3"}
+    body = f"""q = Transpose<perm = [{order[query]}]>(x) k0 = Transpose<perm = [{order[key]}]>(k) v0 = Transpose<perm = [{order[value]}]>(v)
+        kt = Transpose<perm = [0,1,3,2]>(k0) l = MatMul(q, kt) p = Softmax<axis = -1>(l) o = MatMul(p, v0) y = Neg(o)"""
+    operators = fused(FuseAttention(), body, f"float[{query}] x, float[{key}] k, float[{value}] v", "float[B,2,T,4] y")
+    assert ("Reshape" in operators) is is_merged
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the numbers overflow
+@pytest.mark.parametrize(
+    ("op_type", "number", "is_scale"),
+    [("Div", "2", True), ("Div", "inf", False), ("Div", "1e-39", False), ("Div", "0", False), ("Mul", "inf", False), ("Mul", "nan", False)],
+)  # fmt: skip
+@pytest.mark.parametrize("scaled", ["query", "value"])
+def test_operands_times_a_number_that_is_no_scale(fused, op_type, number, is_scale, scaled):
+    """The operator reads the product, which is computed as before."""
+    end = f"t = {op_type}(qt, s) l = MatMul(t, kt) w = Neg(v)"
+    if scaled == "value":
+        end = f"l = MatMul(qt, kt) w = {op_type}(v, s)"
+    body = QKV.replace("q = Mul(x, x)", "q = Abs(x)").replace("0.35", f"{float(number):.50f}")
+    operators = fused(FuseAttention(), body + end + PLAIN_END.replace("(v)", "(w)"), *HEADS)
+    assert ("Attention" in operators, op_type in operators) == (True, not is_scale or scaled == "value")
 
 
 HEADS_FIRST = """s = Constant<value = float {0.35}>() q = Mul(x, x) v = Add(x, x)

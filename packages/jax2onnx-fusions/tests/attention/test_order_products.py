@@ -25,6 +25,23 @@ def test_a_transposed_product_is_the_product_of_the_transposes(rewrite, everywhe
     ]
 
 
+@pytest.mark.parametrize(
+    ("inside", "outside", "count"),
+    [
+        ("y0 = Transpose<perm = [0,1,3,2]>(l)", "", 1),
+        ("r = Transpose<perm = [0,1,3,2]>(l) y0 = Neg(r)", "", 1),
+        ("y0 = Neg(t)", "t = Transpose<perm = [0,1,3,2]>(l)", 2),
+    ],
+)
+def test_a_product_that_a_branch_transposes(rewrite, everywhere, inside, outside, count):
+    """The Transposes of the operands are fewer elements, but the one in the branch cannot go."""
+    branches = f"then_branch = f () => (float[B,2,8,9] y0) {{ {inside} }}, else_branch = g () => (float[B,2,8,9] y1) {{ y1 = Identity(z) }}"
+    text = f"""{HEADER} main (float[B,2,9,2] k, float[B,2,2,8] q, float[B,2,8,9] z, bool p) => (float[B,2,8,9] y) {{
+        l = MatMul(k, q) {outside} y = If(p) <{branches}> }}"""
+    (found,) = rewrite(everywhere, text, tolerance=1e-5)
+    assert found.count("Transpose") == count
+
+
 GROUPED_LOGITS = """columns = Constant<value = int64[4] {0, 2, 4, -1}>() apart = Constant<value = int64[5] {0, 2, 9, 7, 3}>()
     kt = Transpose<perm = [0,2,1,3]>(k) qt = Transpose<perm = [0,2,4,1,3]>(q) q4 = Reshape(qt, columns)
     a = MatMul(kt, q4) l = Reshape(a, apart) y = Transpose<perm = [0,1,4,3,2]>(l)"""

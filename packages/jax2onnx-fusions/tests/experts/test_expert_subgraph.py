@@ -36,7 +36,7 @@ def value_of(body: str, name: str = "y") -> tuple[ir.Value, tuple[LabelledDim, .
 def subgraph(body: str, roles: ExpertAxes = ROLES) -> ExpertSubgraph:
     """The nodes that compute y."""
     value, tokens = value_of(body)
-    region = ExpertSubgraph(Sizes(tokens, 8))
+    region = ExpertSubgraph(value.graph, Sizes(tokens, 8))
     region.add(value, roles)
     return region
 
@@ -109,7 +109,7 @@ def test_weights_are_views_of_inputs(body, expected):
 )  # fmt: skip
 def test_arrangements_of_two_axes_of_tokens(body, reason):
     value, tokens = value_of(body)
-    region = ExpertSubgraph(Sizes((*tokens, *tokens), 8))
+    region = ExpertSubgraph(value.graph, Sizes((*tokens, *tokens), 8))
     roles = ExpertAxes((SubAxis(1), SubAxis(2)), SubAxis(0))
     if reason is None:
         region.add(value, roles)
@@ -130,7 +130,7 @@ def test_arrangements_of_two_axes_of_tokens(body, reason):
 def test_nodes_of_one_expert(body, reason, weights):
     """The nodes inside are given, and no axis is that of experts."""
     value, tokens = value_of(body)
-    region = ExpertSubgraph(Sizes(tokens, 8), inside=list(value.graph or ()))
+    region = ExpertSubgraph(value.graph, Sizes(tokens, 8), inside=list(value.graph or ()))
     roles = ExpertAxes((SubAxis(0),), None)
     if reason is None:
         region.add(value, roles)
@@ -151,7 +151,7 @@ def test_nodes_of_one_expert(body, reason, weights):
 def test_nodes_of_one_token(body, operators, leaves, weights):
     """Nothing differs by token: what is no view of a weight is computed for the chosen experts."""
     value, _ = value_of(body)
-    region = ExpertSubgraph(Sizes((), 8))
+    region = ExpertSubgraph(value.graph, Sizes((), 8))
     region.add(value, ExpertAxes((), SubAxis(0)))
     assert " ".join(node.op_type for node in region.steps) == operators
     assert " ".join(str(leaf.name) for leaf in region.leaves) == leaves
@@ -168,7 +168,7 @@ def test_nodes_of_one_token(body, operators, leaves, weights):
 def test_the_axes_of_a_product(body, data, weight):
     """The operand, the axis that it sums over, the axis of the result."""
     value, tokens = value_of(body)
-    region = ExpertSubgraph(Sizes(tokens, 8), inside=list(value.graph or ()))
+    region = ExpertSubgraph(value.graph, Sizes(tokens, 8), inside=list(value.graph or ()))
     region.add(value, ExpertAxes((SubAxis(0),), None))
     (step,) = [region.steps[node] for node in region.steps if value in node.outputs]
     assert [dataclasses.astuple(one) for one in region.factors(step)] == [data, weight]

@@ -60,6 +60,20 @@ def test_ways_to_join_six_experts(fused, small, term, join, is_taken):
     assert operators.count("Where") == (1 if is_taken else 6 if "Where" in term + join else 0)
 
 
+@pytest.mark.parametrize("split", [0, 2, 4, 6])
+@pytest.mark.parametrize(
+    ("term", "join"),
+    [("t{e} = Where(c{e}, m{e}, none)", "s{next} = Add(s{last}, t{e})"), ("", "s{next} = Where(c{e}, m{e}, s{last})")],
+)
+def test_terms_of_which_the_last_are_in_a_branch(fused, small, term, join, split):
+    """Those outside of it have been computed for all tokens already."""
+    body = experts(term, join, 6).rpartition("y = ")[0]
+    outside, mark, inside = body.partition(f" c{split} =")
+    branches = f"then_branch = f () => (float[T,4] y0) {{ {mark + inside} y0 = Neg(s6) }}, else_branch = g () => (float[T,4] y1) {{ y1 = Neg(x) }}"
+    operators = fused(SelectExpertTerms(small), f"{outside} y = If(choice) <{branches}>", f"{X}, bool choice", Y)
+    assert operators.count("MatMul") == 2 * split
+
+
 #: `lax.switch` under `vmap`: the first expert where `i` is at most 0, else the second where it is at most 1, …
 SWITCH = " ".join(
     [f"c{e} = LessOrEqual(i, n{e}) h{e} = MatMul(x, u) r{e} = Relu(h{e}) m{e} = MatMul(r{e}, d)" for e in range(6)]

@@ -56,6 +56,14 @@ def test_booleans_that_select_need_no_promise(fused, limited):
     assert "Split" in fused(SelectExperts(target), CONSTANTS + EXPERTS + body, X, Y)
 
 
+def test_experts_stay_where_a_branch_sums_them_up(fused, small):
+    terms, _, end = SUM.partition("y =")
+    branches = f"then_branch = f () => (float[T,4] y0) {{ y0 ={end} }}, else_branch = g () => (float[T,4] y1) {{ y1 = Neg(x) }}"
+    body = f"{CONSTANTS} {ONE_HOT} {EXPERTS} {terms} y = If(choice) <{branches}>"
+    operators = fused(SelectExperts(small), body, f"{X}, bool choice", Y)
+    assert operators.count("MatMul") == 2
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_tokens_or_experts_that_are_mixed_are_no_mixture(declined, small, axis):
     experts = EXPERTS.replace("Relu(h)", f"Softmax<axis = {axis}>(h)")

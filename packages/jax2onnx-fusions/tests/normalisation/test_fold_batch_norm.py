@@ -50,6 +50,14 @@ def test_an_input_becomes_the_bias_of_a_convolution_without_one(fused, conv):
     assert "Mul" in fused(FoldBatchNorm(), body, inputs, IMAGES[1])
 
 
+@pytest.mark.parametrize("summand", ["state", "v"])
+def test_a_convolution_outside_of_a_loop_takes_no_bias_from_there(fused, summand):
+    inside = f"u = Unsqueeze({summand}, axes) z = Add(c, u) new = ReduceSum<keepdims = 0>(z, axes) on = Identity(go)"
+    body = f"""{CONV} axes = Constant<value = int64[3] {{0, 2, 3}}>() n = Constant<value = int64 {{3}}>() t = Constant<value = bool {{1}}>()
+        y = Loop(n, t, v) <body = b (int64 i, bool go, float[2] state) => (bool on, float[2] new) <float[1,2,1,1] u> {{ {inside} }}>"""
+    assert fused(FoldBatchNorm(), body, f"{IMAGES[0]}, float[2] v", "float[2] y") == ["Conv", "Loop"]
+
+
 def test_attributes_of_the_convolution_stay(rewrite):
     head = '<ir_version: 10, opset_import: ["" : 23]>'
     text = f"{head} main (float[B,1,5,8] x) => (float[B,2,5,8] y) {{ {CONV} y = Mul(c, k) }}"

@@ -162,3 +162,20 @@ def test_reasons(declined, recurrent, body, inputs, reason):
 def test_one_direction_has_no_reason(declined, recurrent):
     body = "LSTM a forward; LSTM b forward; y = Concat<axis = 2>(a, b)"
     assert declined(JoinDirections(), recurrent(body), X, "float[T,B,6] y") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "is_joined"),
+    [
+        ("", "y0 = Concat<axis = 2>(a, b)", False),
+        ("", "r = Concat<axis = 2>(a, b) y0 = Neg(r)", False),
+        ("", "s = Transpose<perm = [1, 0, 2]>(a) t = Transpose<perm = [1, 0, 2]>(b) r = Concat<axis = 2>(s, t) y0 = Transpose<perm = [1, 0, 2]>(r)", False),
+        ("", "r = Squeeze(ya, one) s = Squeeze(yb, one) y0 = Concat<axis = 2>(r, s)", False),
+        ("both = Concat<axis = 2>(a, b)", "y0 = Neg(both)", True),
+        ("both = Concat<axis = 2>(a, b)", "r = Transpose<perm = [1, 0, 2]>(both) y0 = Transpose<perm = [1, 0, 2]>(r)", True),
+    ],
+)  # fmt: skip
+def test_results_that_a_branch_reads(join, before, inside, is_joined):
+    branches = f"then_branch = f () => (float[T,B,6] y0) {{ {inside} }}, else_branch = g () => (float[T,B,6] y1) {{ y1 = Concat<axis = 2>(b, a) }}"
+    operators = join(f"{BOTH} {before} y = If(p) <{branches}>", x=f"{X}, bool p")
+    assert operators.count("LSTM") == 2 - is_joined

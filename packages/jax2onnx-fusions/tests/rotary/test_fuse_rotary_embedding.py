@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from jax2onnx_fusions.rotary.fuse_rotary_embedding import FuseRotaryEmbedding
@@ -133,18 +135,19 @@ def test_one_head_or_one_example(fused, size, heads):
         ("1,5,2,4", "3,5,1,2", "3,5,2,4", False),
         ("1,1,5,2,4", "5,1,2", "1,1,5,2,4", False),
         ("B,T,4", "B,T,2", "B,T,4", True),
-        ("B,T,4", "1,T,2", "B,T,4", True),
         ("B,T,4", "T,2", "B,T,4", True),
         ("5,2,4", "5,1,2", "5,2,4", True),
+        ("5,2,4", "1,5,1,2", "1,5,2,4", False),
+        ("5,1,4", "1,5,1,2", "1,5,1,4", False),
+        ("B,T,4", "1,T,2", "B,T,4", True),
         ("B,5,4", "B,1,2", "B,5,4", True),  # five heads of a batch of one
         ("1,5,4", "3,5,2", "3,5,4", False),
         ("B,5,4", "2", "B,5,4", False),
     ],
 )
 def test_angles_by_batch_sequence_and_heads(fused, x, angles, y, is_formed):
-    last = x.count(",")
-    body = f"""h = Constant<value = int64[2] {{2, 2}}>() c = Cos(a) s = Sin(a) x1, x2 = Split<axis = {last}>(x, h) {PRODUCTS}
-        y = Concat<axis = {last}>(u, v)"""
+    body = f"""h = Constant<value = int64[2] {{2, 2}}>() c = Cos(a) s = Sin(a) x1, x2 = Split<axis = {x.count(",")}>(x, h) {PRODUCTS}
+        y = Concat<axis = {y.count(",")}>(u, v)"""
     operators = fused(FuseRotaryEmbedding(), body, f"float[{x}] x, float[{angles}] a", f"float[{y}] y")
     assert ("RotaryEmbedding" in operators) is is_formed
 
@@ -209,6 +212,44 @@ def test_swapped_halves_with_other_signs_stay(fused, form, change):
     assert change[0] in SIGNED[form]
     operators = fused(FuseRotaryEmbedding(), ANGLES + SLICES + SIGNED[form].replace(*change), *TOKENS)
     assert "RotaryEmbedding" not in operators
+
+
+ROWS = "down = Constant<value = int64[1] {-1}>() far = Constant<value = int64[1] {-9}>()"
+TURNED_HALVES = "n = Neg(x2) w = Concat<axis = 3>(n, x1)"
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    ("parts", "end"),
+    [
+        (
+            SLICES.replace("x1 =", "x3 =").replace("x2 =", "x4 ="),
+            f"x1 = MOVE(x3) x2 = MOVE(x4) {PRODUCTS} {SIDE_BY_SIDE}",
+        ),
+        (SLICES, f"{TURNED_HALVES}{DOUBLED} r = MOVE(w) q = Mul(r, ss) y = Add(p, q)"),
+    ],
+    ids=["halves", "turned"],
+)
+def test_rows_of_features_in_another_order_stay(fused, parts, end, axis):
+    """Backwards along the batch, the sequence, the heads or the features."""
+    numbers = f"axis = Constant<value = int64[1] {{{axis}}}>()"
+    end = re.sub(r"MOVE\((.*?)\)", r"Slice(\1, down, far, axis, down)", end)
+    operators = fused(
+        FuseRotaryEmbedding(), ANGLES + ROWS + numbers + parts + end, "float[3,3,2,4] x", "float[3,3,2,4] y"
+    )
+    assert "RotaryEmbedding" not in operators
+
+
+@pytest.mark.parametrize(("start", "is_formed"), [("0, 0", True), ("-1, 0", False)])
+def test_rows_of_a_table_of_angles_in_another_order(fused, start, is_formed):
+    step, end = ("1, 1", "9, 4") if is_formed else ("-1, 1", "-9, 4")
+    rows = f"""axes = Constant<value = int64[2] {{0, 1}}>() begin = Constant<value = int64[2] {{{start}}}>()
+        stop = Constant<value = int64[2] {{{end}}}>() steps = Constant<value = int64[2] {{{step}}}>()
+        sines = Slice(rows, begin, stop, axes, steps) cosines = Slice(rows, begin, stop, axes, steps)"""
+    body = LOOKED_UP.replace("LAST", "0.4").replace("sines, cosines = Split<axis = 1>(rows, both)", rows)
+    tokens = ("float[B,2,2,4] x", "float[B,2,2,4] y")
+    operators = fused(FuseRotaryEmbedding(), CONSTANTS + SLICES + body, *tokens)
+    assert ("RotaryEmbedding" in operators) is is_formed
 
 
 @pytest.mark.parametrize(("repeats", "is_formed"), [("1, 1, 1, 2", True), ("1, 1, 2, 1", False)])
@@ -329,6 +370,13 @@ TABLE = """cc = Constant<value = float[4] {0.5, 0.25, 0.5, 0.125}>() n = Neg(x2)
             THREE_AXES.replace("axis = 2", "axis = 1"),
             ("float[T,4] x", "float[T,4] y"),
             "the rotated tensor has 2 axes, not batch, sequence, heads and features",
+        ),
+        (
+            THREE_AXES.replace("float[2] {0.5, 0.25}", "float[1,5,1,2] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}").replace(
+                "y = Concat<axis = 2>", "y = Concat<axis = 3>"
+            ),
+            ("float[5,2,4] x", "float[1,5,2,4] y"),
+            "the cosines and sines have more axes than the rotated tensor",
         ),
         (
             CONSTANTS + ALTERNATE + TURNED + TABLE.partition("n = ")[0] + PAIRED,

@@ -91,8 +91,9 @@ def _check_places(value: ir.Value, size: Callable[[LabelledDim], int]) -> None:
     """Raise OptionError unless an output [B, …] has one axis of 1500 places, and numbers for the others."""
     dims = dims_of(value) or ()
     sizes = [size(dim) for dim in dims]
-    others = [dim for dim in dims[1:] if not isinstance(dim, int) and size(dim) != _PLACES]
-    if _PLACES not in sizes[1:] or others or (len(sizes) == 3 and sizes[1] != _PLACES):
+    open_axes = [axis for axis, dim in enumerate(dims) if axis and not isinstance(dim, int)]
+    places = open_axes or [axis for axis, dim in enumerate(dims) if axis and dim == _PLACES]
+    if not places or len(open_axes) > 1 or sizes[places[0]] != _PLACES or (len(sizes) == 3 and places[0] != 1):
         raise OptionError(
             f"The output {value.name}: {type_text(value)} of the encoder has no axis of {_PLACES} places. The runtime feeds {_FRAMES} frames, "
             "and has memory for a place of each two of them; other sizes are numbers."
@@ -100,9 +101,10 @@ def _check_places(value: ir.Value, size: Callable[[LabelledDim], int]) -> None:
 
 
 def _cross_cache(link: Link, value: ir.Value) -> Cache:
-    """Keys or values [B, …] of an encoder; of two axes that could be the places, the first one is."""
+    """Keys or values [B, …] of an encoder; of two axes that could be the places, the one that is no number is, or the first one."""
     dims = dims_of(value) or ()
-    places = next(i for i, dim in enumerate(dims) if i and (not isinstance(dim, int) or dim == _PLACES))
+    axes = sorted((1, 2, 3), key=lambda axis: isinstance(dims[axis], int))
+    places = next(axis for axis in axes if dims[axis] == _PLACES or not isinstance(dims[axis], int))
     heads_axis, last = (i for i in (1, 2, 3) if i != places)
     heads, features = dims[heads_axis], dims[last]
     assert isinstance(heads, int) and isinstance(features, int), "it has been checked"

@@ -38,13 +38,15 @@ def special_tokens(
     if files is not None:
         files.check_fits(vocabulary)
     found = SpecialTokens() if files is None else files.special_tokens()
-    ends = found.eos if eos is None else (eos,) if isinstance(eos, int) else tuple(eos)
+    ends = found.eos if eos is None else tuple(eos) if isinstance(eos, Sequence) else (eos,)
     tokens = SpecialTokens(found.bos if bos is None else bos, ends, found.pad if pad is None else pad)
     if not tokens.eos:
         raise OptionError("eos: give the id of the token that ends a text; no file of a tokenizer says which it is.")
     for name, ids in (("eos", tokens.eos), ("bos", [tokens.bos]), ("pad", [tokens.pad])):
         for number in ids:
-            if number is not None and not (isinstance(number, int) and 0 <= number < vocabulary):
+            if number is not None and (
+                isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < vocabulary
+            ):
                 raise OptionError(f"{name}={number!r} is no id of the {vocabulary} tokens of the model.")
     return tokens
 

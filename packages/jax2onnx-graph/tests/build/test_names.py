@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from jax2onnx_graph.build.names import Names, Origin, new_names, title
+from jax2onnx_graph.build.names import Names, Origin, new_names, title, unwrapped
 from jax2onnx_graph.errors import OptionError
 
 
@@ -79,3 +81,51 @@ def test_the_title_of_a_model_is_the_name_of_its_function_or_class():
 
     functions = [new_names, Model(), Model().__call__, lambda: 0, (Model(), {}), (Transformed(new_names, abs), {})]
     assert [title(fn) for fn in functions] == ["new_names", "Model", "Model", "main", "Model", "Transformed"]
+
+
+class _Answering:
+    """An object whose `__getattr__` answers whatever name it is asked for."""
+
+    def __getattr__(self, name: str) -> _Answering:
+        return self
+
+    def __call__(self) -> None:
+        """Nothing."""
+
+
+class _Refusing:
+    """An object whose `__getattr__` fails with another error than AttributeError."""
+
+    def __getattr__(self, name: str) -> object:
+        raise KeyError(name)
+
+    def __call__(self) -> None:
+        """Nothing."""
+
+
+class _Jitted:
+    """A wrapper whose class says what it is around."""
+
+    def __call__(self) -> None:
+        """Nothing."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., object]:
+        return functools.wraps(new_names)(lambda: None)
+
+
+def _around_itself() -> Callable[..., object]:
+    def fn() -> None:
+        """Nothing."""
+
+    return functools.update_wrapper(fn, fn)
+
+
+@pytest.mark.parametrize("make", [_Answering, _Refusing, lambda: new_names, _around_itself])
+def test_what_wraps_nothing_else_is_unwrapped_to_itself(make: Callable[[], Callable[..., object]]) -> None:
+    fn = make()
+    assert unwrapped(fn) is fn
+
+
+def test_wrappers_of_wrappers_are_unwrapped_to_the_function() -> None:
+    assert unwrapped(_Jitted()) is new_names

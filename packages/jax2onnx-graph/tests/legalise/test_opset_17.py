@@ -52,6 +52,11 @@ def test_a_reduction_of_no_axes_stays_one(noop, axes):
         np.testing.assert_array_equal(value(result), want)
 
 
+def test_a_reduction_that_is_told_to_reduce_nothing_is_refused():
+    with pytest.raises(ConversionError, match="ReduceMax: 1,"):
+        Opset17Pass()(model_of("y = ReduceMax <keepdims = 1, noop_with_empty_axes = 1> (x)"))
+
+
 def test_operators_of_other_domains_stay():
     text = '<ir_version: 8, opset_import: ["" : 18, "other" : 1]> g (float[2] x) => (y) { t = other.ReduceMax(x) y, u = other.Split<num_outputs = 2>(t) }'
     model = Opset17Pass()(ir.from_onnx_text(text)).model

@@ -72,10 +72,5 @@ cases = [
         rtol=2e-5,
         options={"opset": 18},
     ),
-    layer_case(
-        "dropout_of_nothing",
-        lambda x: hk.dropout(jax.random.key(0), 0.0, x),
-        _TOKENS,
-        expect=expect_graph("Identity", match="exact"),
-    ),
+    layer_case("dropout_of_nothing", lambda x: hk.dropout(jax.random.key(0), 0.0, x), _TOKENS, expect="Identity"),
 ]

@@ -10,8 +10,8 @@ from jax2onnx_haiku._layer_case import layer_case
 __all__ = ["cases"]
 
 _IMAGES, _ANY_SIZE = [("B", 9, 7, 4)], [("B", "H", "W", 4)]
-_AVERAGE = expect_graph("Transpose -> AveragePool -> Transpose", match="exact")
-_MAX = expect_graph("Transpose -> MaxPool -> Transpose", match="exact")
+_AVERAGE = "Transpose -> AveragePool -> Transpose"
+_MAX = "Transpose -> MaxPool -> Transpose"
 
 cases = [
     layer_case(
@@ -28,7 +28,7 @@ cases = [
         "avg_pool_channels_first",
         lambda x: hk.avg_pool(x, (1, 3, 3), (1, 2, 2), "SAME"),
         [("B", 4, "H", "W")],
-        expect=expect_graph("AveragePool", match="exact"),
+        expect="AveragePool",
     ),
     layer_case(
         "max_pool",
@@ -42,7 +42,7 @@ cases = [
         "max_pool_channels_first",
         lambda x: hk.max_pool(x, (1, 3, 3), (1, 2, 2), "SAME"),
         [("B", 4, "H", "W")],
-        expect=expect_graph("MaxPool", match="exact"),
+        expect="MaxPool",
     ),
     layer_case(
         "max_pool_vmapped",

@@ -11,8 +11,8 @@ __all__ = ["cases"]
 
 _SHAPE, _IMAGES = (None, 9, 7, 4), [("B", 9, 7, 4)]
 _FIRST = {"data_format": "channels_first"}
-_MAX = expect_graph("Transpose -> MaxPool -> Transpose", match="exact")
-_AVERAGE = expect_graph("Transpose -> AveragePool -> Transpose", match="exact")
+_MAX = "Transpose -> MaxPool -> Transpose"
+_AVERAGE = "Transpose -> AveragePool -> Transpose"
 
 cases = [
     Case("max_pool", built(layers.MaxPooling2D, _SHAPE, 2), _IMAGES, covers=("nn.max_pool",), expect=_MAX),
@@ -35,7 +35,7 @@ cases = [
         "max_pool_channels_first",
         built(layers.MaxPooling2D, (None, 4, 9, 7), 2, **_FIRST),
         [("B", 4, 9, 7)],
-        expect=expect_graph("MaxPool", match="exact"),
+        expect="MaxPool",
     ),
     Case(
         "global_max_pool",
@@ -47,25 +47,25 @@ cases = [
         "global_max_pool_any_length",
         built(layers.GlobalMaxPooling1D, (None, None, 4)),
         [("B", "T", 4)],
-        expect=expect_graph("ReduceMax:Bx4 -> Where", "Abs -> ReduceSum -> IsNaN -> Where", match="exact"),
+        expect=["ReduceMax:Bx4 -> Where", "Abs -> ReduceSum -> IsNaN -> Where"],
     ),
     Case(
         "global_max_pool_channels_first",
         built(layers.GlobalMaxPooling3D, (None, 2, 4, 3, 5), keepdims=True, **_FIRST),
         [("B", 2, 4, 3, 5)],
-        expect=expect_graph("MaxPool", match="exact"),
+        expect="MaxPool",
     ),
     Case(
         "global_average_pool",
         built(layers.GlobalAveragePooling2D, _SHAPE),
         [("B", "H", "W", 4)],
-        expect=expect_graph("Transpose -> GlobalAveragePool:Bx4x1x1 -> Flatten", match="exact"),
+        expect="Transpose -> GlobalAveragePool:Bx4x1x1 -> Flatten",
     ),
     Case(
         "global_average_pool_1d",
         built(layers.GlobalAveragePooling1D, (None, None, 4)),
         [("B", "T", 4)],
-        expect=expect_graph("ReduceMean", match="exact"),
+        expect="ReduceMean",
         rtol=1e-5,  # Keras takes the mean in float32
         atol=1e-6,
     ),

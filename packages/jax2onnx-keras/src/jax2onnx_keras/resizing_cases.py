@@ -21,13 +21,13 @@ cases = [
         "up_sampling_any_size",
         built(layers.UpSampling2D, (None, 2, None, None), 2, "channels_first"),
         [("B", 2, "H", "W")],
-        expect=expect_graph("Resize:Bx2x2*Hx2*W", match="exact"),
+        expect="Resize:Bx2x2*Hx2*W",
     ),
     Case(
         "up_sampling_linear",
         built(layers.UpSampling2D, (None, 4, 3, 2), 2, interpolation="bilinear"),
         [("B", 4, 3, 2)],
-        expect=expect_graph("Resize:Bx8x6x2", match="exact"),
+        expect="Resize:Bx8x6x2",
     ),
     Case(
         "up_sampling_1d",

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 from jax2onnx_core.jaxprs import open_jaxpr
 from jax2onnx_core.symbols.symbols import evaluate_dim
-from jax2onnx_lax.integers._domain import Affine, Integers, affine, limits
+from jax2onnx_lax.integers._domain import Affine, Integers, affine, fitted, limits
 from jax2onnx_lax.integers._jaxprs import IntegersOfJaxpr
 
 INT32 = limits(np.int32)
@@ -255,3 +255,20 @@ def test_a_scalar_that_arithmetic_repeats_is_not_distinct() -> None:
     assert known_of(lambda x: 3 - distinct(x)).is_distinct
     assert known_of(lambda x: -distinct(x)).is_distinct
     assert not known_of(lambda x: distinct(x) + np.array([0, 2, 5], np.int32)).is_distinct
+
+
+@pytest.mark.parametrize(
+    ("size", "is_kept"),
+    [
+        (" + ".join(f"{chr(97 + i)}" for i in range(16)), True),
+        (" + ".join(f"{chr(97 + i)}" for i in range(17)), False),
+        ("floordiv(floordiv(floordiv(n, 2) + 1, 2) + 1, 2)", True),
+        ("floordiv(floordiv(floordiv(floordiv(n, 2) + 1, 2) + 1, 2) + 1, 2)", False),
+        ("floordiv(n, 2)*mod(n, 16384)", True),
+        ("floordiv(n, 2)*mod(n, 32768)", False),
+    ],
+)
+def test_expressions_that_are_long_or_leave_the_dtype_are_not_kept(size, is_kept):
+    (dim,) = jax.export.symbolic_shape(size)
+    found = fitted(affine(Affine(dim, ()), ()), jax.core.ShapedArray((), np.int32))
+    assert (found.low, found.high) == ((dim, dim) if is_kept else INT32)

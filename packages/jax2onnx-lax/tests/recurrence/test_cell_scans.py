@@ -383,6 +383,29 @@ REASONS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("step", "is_cell"),
+    [
+        (_tanh(lambda h, x: _sum(x, h) + jnp.arange(H).astype(jnp.float32)), True),
+        (_tanh(lambda h, x: _sum(x, h) + jnp.ones(H, jnp.float16).astype(jnp.float32)), True),
+        (_tanh(lambda h, x: _sum(x, h).astype(jnp.float16).astype(jnp.float32)), False),
+        (lambda h, x: (jnp.tanh(_sum(x, h)).astype(jnp.float16).astype(jnp.float32),) * 2, False),
+        (_tanh(lambda h, x: _sum(x, h) / np.float32(4)), True),
+        (_tanh(lambda h, x: _sum(x, h) / np.arange(1, H + 1, dtype=np.float32)), True),
+        (_tanh(lambda h, x: _sum(x, h) / np.arange(H, dtype=np.float32)), False),
+        (_tanh(lambda h, x: _sum(x, h) / np.float32(1e-40)), False),
+        (lambda h, x: (jnp.maximum(_sum(x, h), 0),) * 2, True),
+        (lambda h, x: (jnp.maximum(0, _sum(x, h)),) * 2, True),
+        (lambda h, x: (jnp.maximum(_sum(x, h), 1),) * 2, False),
+        (lambda h, x: (jnp.maximum(_sum(x, h), x @ W[:, :H]),) * 2, False),
+    ],
+)
+def test_conversions_quotients_and_maxima_in_a_step(step: Callable[..., Any], is_cell: bool) -> None:
+    program = to_onnx(_scanned(step), [(40, 3, F), (3, H)])
+    assert ("Scan" in [node.op_type for node in program.model.graph]) is not is_cell
+    program.verify()
+
+
 @pytest.mark.parametrize("reason", REASONS)
 def test_reasons_in_a_step(reason: str) -> None:
     program = to_onnx(_scanned(REASONS[reason]), [(6, 3, F), (3, H)])

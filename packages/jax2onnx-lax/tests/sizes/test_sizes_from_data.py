@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import jax
@@ -35,6 +36,21 @@ def test_a_size_is_a_symbol_with_its_source_and_its_limits() -> None:
     assert "test_sizes_from_data.py" in info.source
     assert [str(d) for d in program.model.graph.outputs[0].shape or ()] == ["mask", "2"]
     assert program.check_symbols() == []
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_a_size_inside_of_an_operation_has_the_line_of_its_call(dtype: str) -> None:
+    program = to_onnx(lambda x: jax.lax.map(lambda row: jnp.unique(row).sum(), x), [(("M", "N"), dtype)])
+    assert re.fullmatch(r"mask at .*test_sizes_from_data\.py:\d+ \(.*<lambda>\)", program.symbols["mask"].source)
+
+
+def test_advice_on_sizes_names_them_as_they_are_shown() -> None:
+    with pytest.raises(ValueError, match="must have the same shape") as caught:
+        to_onnx(lambda x, y: jnp.stack([x[x > 0], y[y > 0]]), [("N",), ("M",)])
+    notes = "\n".join(caught.value.__notes__)
+    assert "mask is the size of mask at" in notes
+    assert "mask_1 is the size of mask at" in notes
+    assert ">= 0" not in notes
 
 
 def test_the_report_says_where_a_size_is_from() -> None:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
+from jax2onnx_core import Construct, construct, with_dtype
+from jax2onnx_lax.nn.flax_layers import trained_values
 
-if TYPE_CHECKING:
-    import flax.linen as nn
+__all__ = ["library", "trained", "trained_variables"]
 
-__all__ = ["trained", "trained_variables"]
+#: Layers that have other names in NNX.
+_RENAMED = {"Linear": "Dense", "LinearGeneral": "DenseGeneral"}
+
+
+def library(layer: str, example: Sequence[int], *args: object, **options: object) -> Construct:
+    """A layer of Linen for a case, as `jax2onnx_lax.nn.flax_layers.Library`; all but tables find out how many features they get."""
+    made = vars(nn)[_RENAMED.get(layer, layer)]
+    if layer == "Embed":
+        return construct(trained, made, example, *args, dtype=with_dtype(), of=np.int32, **options)
+    return construct(trained, made, example, *args[1:], dtype=with_dtype(), **options)
 
 
 def trained(
@@ -44,10 +56,9 @@ def trained_variables(module: nn.Module, *inputs: Any, dtype: DTypeLike = jnp.fl
     variables = jax.eval_shape(lambda: module.init(jax.random.key(0), *inputs))
     paths, tree = jax.tree_util.tree_flatten_with_path(variables)
     keys = jax.random.split(jax.random.key(7), len(paths))
-
-    def values(key: jax.Array, path: Sequence[Any], like: jax.ShapeDtypeStruct) -> jax.Array:
-        fan_in = max(1, like.size // like.shape[-1]) if len(like.shape) > 1 else 1
-        low = 0.5 if jax.tree_util.keystr(path[-1:], simple=True) in ("var", "scale") else -1
-        return jax.random.uniform(key, like.shape, dtype, low, 1.5) / fan_in**0.5
-
-    return jax.tree.unflatten(tree, [values(key, *leaf) for key, leaf in zip(keys, paths, strict=True)])
+    names = [jax.tree_util.keystr(path[-1:], simple=True) for path, _ in paths]
+    values = [
+        trained_values(key, name, jax.ShapeDtypeStruct(like.shape, dtype))
+        for key, name, (_, like) in zip(keys, names, paths, strict=True)
+    ]
+    return jax.tree.unflatten(tree, values)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
 import jax
 from jax.typing import DTypeLike
-from jax2onnx_core import Case, construct, expect_graph, with_dtype
+from jax2onnx_core import Case, Construct, construct, with_dtype
+from jax2onnx_lax.nn.flax_layers import guarded, guarded_counts, recurrent_cases
 
 from jax2onnx_linen._trained import trained
 
@@ -45,55 +45,28 @@ def _trained(*args: Any, dtype: DTypeLike, **options: Any) -> nn.Module:
     return trained(layer, (1, 3, 5), *rest, dtype=dtype, param_dtype=dtype, **options)
 
 
-def _case(name: str, cell: type[nn.RNNCellBase], operator: str, **options: bool) -> Case:
-    expect = _guarded(f"Transpose -> {operator}", counts=_counts(operator))
-    return Case(name, construct(_trained, _rnn, cell, **_DTYPE, **options), _X, expect=expect)
-
-
-# Operators in branches: where numbers are not finite, the steps are a Scan, since kernels of the operators lose them.
-_guarded = functools.partial(expect_graph, absent=["Loop"], search_functions=True)
-
-
-def _counts(operator: str, count: int = 1, **others: int) -> dict[str, int]:
-    return {operator: count, "If": count, "Scan": count, **others}
+def _layer(cell: str, **options: bool) -> Construct:
+    return construct(_trained, _rnn, vars(nn)[cell], **_DTYPE, **options)
 
 
 cases = [
-    _case("lstm", nn.OptimizedLSTMCell, "LSTM"),
-    _case("lstm_of_single_gates", nn.LSTMCell, "LSTM"),
-    _case("lstm_reversed", nn.OptimizedLSTMCell, "LSTM", reverse=True, keep_order=True),
-    _case("lstm_with_carry", nn.OptimizedLSTMCell, "LSTM", return_carry=True),
-    _case("gru", nn.GRUCell, "GRU"),
-    _case("gru_with_carry", nn.GRUCell, "GRU", return_carry=True),
-    Case(
-        "simple",
-        construct(_trained, _rnn, nn.SimpleCell, **_DTYPE),
-        _X,
-        expect=expect_graph("Transpose -> RNN", counts={"RNN": 1}, absent=["Scan", "Loop", "If"]),
-    ),
+    *recurrent_cases(_layer),
     Case(
         "gru_in_a_stack",
         construct(_trained, Stack, **_DTYPE),
         _X,
-        expect=_guarded("If -> Squeeze -> ReduceSumSquare -> Less -> If", counts=_counts("GRU", 2)),
+        expect=guarded("If -> Squeeze -> ReduceSumSquare -> Less -> If", counts=guarded_counts("GRU", 2)),
     ),
     Case(
         "lstm_in_both_directions",
         construct(_trained, _bidirectional, **_DTYPE),
         _X,
-        expect=_guarded("If -> Transpose -> Reshape", counts=_counts("LSTM")),
+        expect=guarded("If -> Transpose -> Reshape", counts=guarded_counts("LSTM")),
     ),
     Case(
-        "lstm_reversed_twice",
-        construct(_trained, _rnn, nn.LSTMCell, reverse=True, **_DTYPE),
+        "minimal_gated_unit",
+        _layer("MGUCell"),
         _X,
-        expect=expect_graph("Slice -> Transpose", "If -> Squeeze -> Transpose:BxTx4", counts={"If": 1, "Slice": 1}),
+        expect=guarded("Transpose -> GRU", counts=guarded_counts("GRU")),
     ),
-    Case(
-        "lstm_time_major",
-        construct(_trained, _rnn, nn.LSTMCell, time_major=True, **_DTYPE),
-        [("T", "B", 5)],
-        expect=_guarded("If -> Squeeze:TxBx4", counts=_counts("LSTM", Transpose=0)),
-    ),
-    _case("minimal_gated_unit", nn.MGUCell, "GRU"),
 ]

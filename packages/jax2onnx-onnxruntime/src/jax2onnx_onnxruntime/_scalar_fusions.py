@@ -101,7 +101,14 @@ def _protect_axes(editor: GraphEditor, node: ir.Node) -> None:
     for quotient in [operation(operand, "Div") for operand in node.inputs] if node.op_type == "Mul" else ():
         one, x = quotient.inputs if quotient is not None else (None, None)
         number = _number(one)
-        if quotient is None or number is None or number != 1 or x is None or x.shape is None:
+        if (
+            quotient is None
+            or quotient.graph is not node.graph
+            or number is None
+            or number != 1
+            or x is None
+            or x.shape is None
+        ):
             continue
         added = number.ndim - len(x.shape)
         if added > 0:

@@ -152,6 +152,8 @@ READERS = {
     "a clip": "low = Constant<value_float=-1.0>() high = Constant<value_float=6.0>() h = Clip(p, low, high) y = MatMul(h, v)",
     "a bias and a relu": "c = Constant<value_floats=[0.5]>() b = Add(p, c) h = Relu(b) y = MatMul(h, v)",
     "a relu and others": "h = Relu(p) q = MatMul(h, v) y = Mul(q, p)",
+    "a relu in a branch": "z = Constant<value_float=0.0>() s = ReduceMax<keepdims = 0>(x) c = Less(z, s) h = If(c) <then_branch = f () => (a) { a = Relu(p) }, "
+    "else_branch = g () => (b) { b = Neg(p) }> y = MatMul(h, v)",
 }
 
 

@@ -8,10 +8,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.options import check_count
 from jax2onnx_runtime.program import Program
 
 from jax2onnx_ray.predictor import Batch, Predictor, chosen_rows
-from jax2onnx_ray.rows import BatchedProgram
+from jax2onnx_ray.rows import BatchedProgram, groups_of
 
 __all__ = ["Batches", "DataSet", "calls", "results"]
 
@@ -44,8 +45,10 @@ def calls(
       limit: how many calls are made at most; None for all.
 
     Raises:
+      OptionError: the limit is no number from 0 on.
       RuntimeInputError: a column is missing.
     """
+    check_count("limit", limit)
     for number, (arguments, _) in enumerate(_groups(data, program, inputs, constants, {}, batch_size)):
         if number == limit:
             return
@@ -86,11 +89,9 @@ def _groups(
     batches = data.iter_batches(batch_size=batch_size, batch_format="numpy") if isinstance(data, DataSet) else data
     for batch in batches:
         wanted = chosen_rows(batch, expected, "expected")
-        groups: dict[object, list[int]] = {}
         rows = predictor.rows(batch)
-        for number, row in enumerate(rows):
-            whole = {**row, **(wanted[number] if wanted else {})}
-            groups.setdefault(tuple(array.shape for array in whole.values()), []).append(number)
-        for group in groups.values():
+        if not expected:
+            wanted = [{}] * len(rows)
+        for group in groups_of((*row.values(), *want.values()) for row, want in zip(rows, wanted, strict=True)):
             given = {name: np.stack([rows[i][name] for i in group]) for name in predictor.column_of}
             yield {**given, **constants}, {name: np.stack([wanted[i][name] for i in group]) for name in expected}

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 
 import ray
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_runtime.session import ModelSession
 from jax2onnx_runtime.stages import Stage, Stages
 
@@ -39,11 +39,13 @@ class StageActor:
     Args:
       stage: the stage.
       options: those of its sessions; see `Stage.session`.
+      is_first: whether no other stage has run when this one refuses a step.
     """
 
-    def __init__(self, stage: Stage, options: StageOptions) -> None:
-        self._stage, self._options = stage, options
+    def __init__(self, stage: Stage, options: StageOptions, *, is_first: bool) -> None:
+        self._stage, self._options, self._is_first = stage, options, is_first
         self._sessions: dict[Hashable, ModelSession] = {}
+        self._broken: set[Hashable] = set()
         states = {pair.input for pair in stage.states}
         self._inputs = [name for name in stage.inputs if name not in states]
 
@@ -57,11 +59,23 @@ class StageActor:
 
         Returns:
           What of it, and of the stage's results, is needed afterwards.
+
+        Raises:
+          RuntimeInputError: the stage refuses the step, or has refused one of the stream before, after which the states of other stages
+            are ahead of its own.
         """
+        if stream in self._broken:
+            raise RuntimeInputError(
+                f"A step of the stream {stream!r} failed after its first stage, whose states are one step ahead: end({stream!r}) forgets them."
+            )
         arrays = {name: array for part in known for name, array in part.items()}
         if stream not in self._sessions:
             self._sessions[stream] = self._open()
-        arrays |= self._sessions[stream].step({name: arrays[name] for name in self._inputs})
+        try:
+            arrays |= self._sessions[stream].step({name: arrays[name] for name in self._inputs})
+        except Exception:
+            self._broken |= set() if self._is_first else {stream}
+            raise
         return {name: array for name, array in arrays.items() if name in needed}
 
     def _open(self) -> ModelSession:
@@ -77,13 +91,15 @@ class StageActor:
     def end(self, stream: Hashable) -> None:
         """Forget the states of a stream."""
         self._sessions.pop(stream, None)
+        self._broken.discard(stream)
 
 
 class Pipeline:
     """The stages of a program as actors. Arrays go from one to the next, states stay.
 
     Steps of different streams, such as the requests of several users, are under way at once, each in another stage. If the process
-    of a stage dies its states are lost, and Ray raises an error for each step that was under way.
+    of a stage dies its states are lost, and Ray raises an error for each step that was under way. A stream of which a stage behind the
+    first refuses a step goes on after `end` alone, from its first values.
 
     Args:
       stages: the stages: `program.split(…)`.
@@ -95,30 +111,30 @@ class Pipeline:
       cpus: how many processors Ray counts for a stage.
 
     Raises:
-      OptionError: a state is in several stages.
+      OptionError: a state is in several stages, or an option fits none.
     """
 
     def __init__(
         self, stages: Stages, *, initial: Mapping[str, Array] | None = None, sizes: Mapping[str, int] | None = None,
         window: Mapping[str, int] | None = None, limits: Mapping[str, int] | None = None, threads: int | None = 1, cpus: float = 1,
     ) -> None:  # fmt: skip
-        own = {pair.input for stage in stages.stages for pair in stage.states}
-        if lost := [pair.input for pair in stages.states if pair.input not in own]:
-            raise OptionError(
-                f"The state {lost[0]!r} is read or written in several stages; split the program elsewhere."
-            )
+        stages.check_session(initial=initial, sizes=sizes, window=window, limits=limits)
         self._stages = stages
         states = {name for pair in stages.states for name in (pair.input, pair.output)}
         self._outputs = [name for name in stages.outputs if name not in states]
         options = StageOptions(initial, sizes, window, limits, threads)
         actor = ray.remote(StageActor).options(num_cpus=cpus)
-        self.actors = [actor.remote(stage, options) for stage in stages.stages]
+        self.actors = [actor.remote(stage, options, is_first=not number) for number, stage in enumerate(stages.stages)]
 
     def submit(self, feeds: Mapping[str, Array], stream: Hashable = 0) -> ray.ObjectRef[dict[str, Array]]:
         """Begin a step: the inputs that are no states by name → a reference of the outputs that are none by name.
 
         The next step of a stream may begin at once: the actors run its steps in order.
+
+        Raises:
+          RuntimeInputError: these are not the inputs that are no states.
         """
+        self._stages.check_step(feeds)
         known: ray.ObjectRef[dict[str, Array]] | dict[str, Array] = dict(feeds)
         for number, actor in enumerate(self.actors):
             known = actor.step.remote(stream, self._stages.needed_after(number), known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jax2onnx_graph.arrays import Array
+from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
 from jax2onnx_runtime.comparison import output_error
 
@@ -34,17 +34,26 @@ class Predictor:
 
     def __call__(self, batch: Batch) -> dict[str, Array]:
         """The batch with the outputs as further columns."""
+        names = self.batched.program.output_names
+        if twice := [name for name in names if name in batch]:
+            raise RuntimeInputError(
+                f"The data set has a column {twice[0]!r} already, which the output of that name would replace: rename or drop the column."
+            )
         outputs = self.batched.complete(self.rows(batch), self.keys(batch))
-        return {**batch, **dict(as_columns(outputs, self.batched.program.output_names))}
+        return {**batch, **dict(as_columns(outputs, names))}
 
     def rows(self, batch: Batch) -> list[dict[str, Array]]:
         """The rows of the inputs. Raises RuntimeInputError where a column is missing."""
         return chosen_rows(batch, self.column_of, "inputs")
 
     def keys(self, batch: Batch) -> Sequence[str]:
-        """The name of each row, for errors."""
+        """The name of each row, for errors. Raises RuntimeInputError where the column of the key is missing."""
         if self.key is None:
-            return [f"{i} of its batch" for i in range(max(map(len, batch.values()), default=0))]
+            return [f"{i} of its batch" for i in range(len(next(iter(batch.values()))))]
+        if self.key not in batch:
+            raise RuntimeInputError(
+                f"key: the data set has no column {self.key!r}; its columns are {', '.join(batch)}."
+            )
         return [f"{self.key} = {value!r}" for value in batch[self.key].tolist()]
 
 
@@ -72,16 +81,22 @@ class Checker(Predictor):
 
     def __call__(self, batch: Batch) -> dict[str, Array]:
         """For each row and output: the largest difference, and a sentence where it is too large."""
-        keys = self.keys(batch)
-        found = self.batched.complete(self.rows(batch), keys)
+        rows, keys = self.rows(batch), self.keys(batch)
+        found = self.batched.complete(rows, keys)
         wanted = chosen_rows(batch, self.expected, "expected")
         errors = [
-            output_error(name, np.asarray(got[name]), want[name].astype(got[name].dtype, copy=False), f"the row {key}", rtol=self.rtol, atol=self.atol)
+            output_error(name, np.asarray(got[name]), _as_output(want[name], got[name].dtype), f"the row {key}", rtol=self.rtol, atol=self.atol)
             for key, got, want in zip(keys, found, wanted, strict=True)
             for name in self.expected
         ]  # fmt: skip
         details = [f"{error.output} at {error.where}: {error.detail}" if error.detail else "" for error in errors]
         return {"largest": np.array([error.largest for error in errors]), "detail": np.array(details, object)}
+
+
+def _as_output(want: Array, dtype: Dtype) -> Array:
+    """What an output should be: for floats rounded as the output is, else as it is, since whole numbers hold no others."""
+    is_whole = dtype == np.bool_ or "int" in dtype.name
+    return want if is_whole or want.dtype.kind in "cO" else want.astype(dtype, copy=False)
 
 
 def chosen_rows(batch: Batch, column_of: Mapping[str, str], option: str) -> list[dict[str, Array]]:

@@ -8,12 +8,16 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array, Dtype
 from jax2onnx_graph.errors import OptionError, RuntimeInputError
+from jax2onnx_graph.facts.values import LabelledDim, same_dim
+from jax2onnx_graph.labels import symbols_in
+from jax2onnx_graph.traversal import given_inputs
 from jax2onnx_runtime.program import Program
 from jax2onnx_runtime.states import RuntimeOptions, StatefulModel
 
-__all__ = ["BatchedProgram", "Row", "RowFailure", "array_of", "as_columns", "rows_of", "stacked"]
+__all__ = ["BatchedProgram", "Row", "RowFailure", "array_of", "as_columns", "groups_of", "row_of", "rows_of", "stacked"]
 
 #: The arrays of a row by the names of inputs or outputs, without the axis of the batch.
 Row = Mapping[str, Array]
@@ -40,7 +44,7 @@ class BatchedProgram:
       threads: how many threads compute one operator; None leaves it to the runtime.
 
     Raises:
-      OptionError: a constant is no input, or an input or output has a fixed number of rows.
+      OptionError: a constant is no input, all inputs are constants, or an input or output has another first axis than that of the rows.
     """
 
     program: Program
@@ -48,16 +52,29 @@ class BatchedProgram:
     threads: int | None = 1
 
     def __post_init__(self) -> None:
-        graph = self.program.model.graph
-        names = [str(value.name) for value in graph.inputs]
+        graph, names = self.program.model.graph, self.program.input_names
         if unknown := [name for name in self.constants if name not in names]:
             raise OptionError(f"constants: there is no input {unknown[0]!r}; the inputs are {', '.join(names)}.")
-        for value in (*graph.inputs, *graph.outputs):
-            first = value.shape[0] if value.shape is not None and len(value.shape) else None
-            if value.name not in self.constants and (first is None or isinstance(first, int)):
+        if not self.columns:
+            raise OptionError("constants: there is no input left that each row has its own of.")
+        inputs = [value for value in given_inputs(graph) if value.name not in self.constants]
+        rows = [_first_axis(value) for value in inputs]
+        symbols = {
+            s
+            for v in inputs
+            for dim in v.shape or ()
+            if isinstance(dim, ir.SymbolicDim)
+            for s in symbols_in(dim.value or "")
+        }
+        for value in graph.outputs:
+            first = _first_axis(value)
+            is_known = (
+                isinstance(first, ir.SymbolicDim) and first.value is not None and symbols_in(first.value) <= symbols
+            )
+            if is_known and not any(same_dim(first, other) for other in rows):
                 raise OptionError(
-                    f"{value.name!r} has no symbolic first axis for the rows of a batch. Export the program with one, ('B', …), or "
-                    "give an input that all rows share as a constant."
+                    f"The output {value.name!r} has {first} on its first axis, and the rows of a batch are {', '.join(dict.fromkeys(map(str, rows)))}. "
+                    "Export a function whose results have a row for each row of the inputs."
                 )
 
     @property
@@ -78,7 +95,7 @@ class BatchedProgram:
     def outcomes(self, rows: Sequence[Row]) -> list[dict[str, Array] | RowFailure]:
         """The outputs of each row, or why there are none; a row that fails does not keep others from running."""
         found: dict[int, dict[str, Array] | RowFailure] = {}
-        groups: dict[object, list[int]] = collections.defaultdict(list)
+        whole: list[int] = []
         for number, row in enumerate(rows):
             if row.keys() != set(self.columns):
                 text = (
@@ -86,8 +103,9 @@ class BatchedProgram:
                 )
                 found[number] = RowFailure(f"RuntimeInputError: {text}.")
             else:
-                groups[tuple((row[name].shape, row[name].dtype) for name in self.columns)].append(number)
-        for group in groups.values():
+                whole.append(number)
+        for places in groups_of([rows[number][name] for name in self.columns] for number in whole):
+            group = [whole[place] for place in places]
             found |= zip(group, self._group([rows[number] for number in group]), strict=True)
         return [found[number] for number in range(len(rows))]
 
@@ -124,22 +142,61 @@ class BatchedProgram:
         return [outcome for outcome in outcomes if not isinstance(outcome, RowFailure)]
 
 
+def _first_axis(value: ir.Value) -> LabelledDim:
+    """The dimension of the rows. Raises OptionError where there is none, or it is a number."""
+    first = value.shape[0] if value.shape is not None and len(value.shape) else None
+    if first is None or isinstance(first, int):
+        raise OptionError(
+            f"{value.name!r} has no symbolic first axis for the rows of a batch. Export the program with one, ('B', …), or "
+            "give an input that all rows share as a constant."
+        )
+    return first
+
+
+def groups_of(rows: Iterable[Iterable[Array]]) -> list[list[int]]:
+    """The numbers of rows that can be stacked: those whose arrays have the same shapes and dtypes."""
+    groups: dict[object, list[int]] = collections.defaultdict(list)
+    for number, row in enumerate(rows):
+        groups[tuple((array.shape, array.dtype) for array in row)].append(number)
+    return [*groups.values()]
+
+
+def row_of(given: object, types: Mapping[str, Dtype]) -> dict[str, Array]:
+    """The row of an object of JSON, nested lists by the names of inputs. Raises RuntimeInputError."""
+    if not isinstance(given, dict):
+        raise RuntimeInputError(
+            f"A request is an object of lists by the names of inputs, {{'x': […]}}, not {given!r:.80}."
+        )
+    return {name: array_of(name, value, types.get(name)) for name, value in given.items()}
+
+
 def array_of(name: str, value: object, dtype: Dtype | None) -> Array:
     """The array of nested lists of numbers for an input of this dtype.
 
     Raises:
-      RuntimeInputError: they are fractions or truth values where the input has whole numbers, numbers where it has truth values, or too large.
+      RuntimeInputError: they are fractions or truth values where the input has whole numbers, numbers where it has truth values, no numbers,
+        too large, or no rectangle.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RuntimeInputError(f"The input {name!r} is no array of numbers: {error}") from error
     if dtype is None or not array.size:
         return array if dtype is None else array.astype(dtype)
-    is_whole = array.dtype.kind in "iu" or "int" not in dtype.name
-    if not is_whole or (array.dtype.kind == "b") != (dtype == np.bool_):
+    if array.dtype.kind == "O" and {type(number) for number in array.flat} <= {int, float}:  # more than 64 bits
+        array = array.astype(np.float64)
+    if array.dtype.kind not in ("b" if dtype == np.bool_ else "iu" if "int" in dtype.name else "iuf"):
         raise RuntimeInputError(f"The input {name!r} is of {dtype}, which does not hold {value!r:.80}.")
     try:
-        return np.asarray(value, dtype)
+        with np.errstate(over="ignore"):
+            made = np.asarray(value, dtype)
     except OverflowError as error:
         raise RuntimeInputError(f"The input {name!r} is of {dtype}: {error}.") from error
+    if (np.isfinite(array) & ~np.isfinite(made)).any():
+        raise RuntimeInputError(
+            f"The input {name!r} is of {dtype}, in which a number of {value!r:.80} would be infinite."
+        )
+    return made
 
 
 def rows_of(columns: Mapping[str, Sequence[object] | Array]) -> list[dict[str, Array]]:

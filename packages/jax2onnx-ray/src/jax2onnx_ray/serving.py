@@ -11,7 +11,7 @@ from jax2onnx_graph.errors import RuntimeInputError
 from jax2onnx_runtime.program import Program
 from ray import serve
 
-from jax2onnx_ray.rows import BatchedProgram, Row, RowFailure, array_of
+from jax2onnx_ray.rows import BatchedProgram, Row, RowFailure, row_of
 
 __all__ = ["Request", "Server", "application"]
 
@@ -19,7 +19,7 @@ __all__ = ["Request", "Server", "application"]
 class Request(Protocol):
     """A request of HTTP, as Ray Serve hands it over."""
 
-    async def json(self) -> dict[str, list[object]]:
+    async def json(self) -> object:
         """Its body."""
         ...
 
@@ -59,8 +59,7 @@ class Server:
 
     async def __call__(self, request: Request) -> dict[str, list[object]]:
         """Answer a request of HTTP: a JSON object of nested lists by the names of inputs → one by those of outputs."""
-        given = await request.json()
-        row = {name: array_of(name, value, self._types.get(name)) for name, value in given.items()}
+        row = row_of(await request.json(), self._types)
         return {name: array.tolist() for name, array in (await self.predict(row)).items()}
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
-from jax2onnx_graph.build.names import Names
+from jax2onnx_graph.build.names import by_paths
 from jax2onnx_graph.facts.type_text import tensor_type_text
 from jax2onnx_graph.saving.serialization import piece_bytes
 from jax2onnx_graph.traversal import all_nodes
@@ -19,8 +18,6 @@ __all__ = ["Change", "ModelDifference", "diff_models"]
 
 # How many changes of one kind the text names.
 _FEW = 12
-
-_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +114,7 @@ def _counts(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _weights(before: ir.Model, after: ir.Model) -> Iterator[Change]:
-    old, new = _numbered(weight_tensors(before)), _numbered(weight_tensors(after))
+    old, new = by_paths(weight_tensors(before)), by_paths(weight_tensors(after))
     for name in dict.fromkeys([*old, *new]):
         was, becomes = old.get(name), new.get(name)
         types = ["" if tensor is None else tensor_type_text(tensor) for tensor in (was, becomes)]
@@ -145,13 +142,7 @@ def _distance(was: ir.TensorProtocol, becomes: ir.TensorProtocol) -> str:
 
 
 def _nodes(model: ir.Model) -> dict[str, str]:
-    return _numbered((_output_name(node), _node_text(node)) for node in all_nodes(model))
-
-
-def _numbered(named: Iterable[tuple[str, _T]]) -> dict[str, _T]:
-    """By names, with a number where several graphs of a model have the same one."""
-    names = Names()
-    return {names.unique(name): item for name, item in named}
+    return by_paths((_output_name(node), _node_text(node)) for node in all_nodes(model))
 
 
 def _output_name(node: ir.Node) -> str:

@@ -14,14 +14,14 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.durations import duration_text
 from jax2onnx_graph.errors import Jax2OnnxError, OptionError, VerificationError
-from jax2onnx_graph.options import check_count, check_list
+from jax2onnx_graph.options import check_count
 from jax2onnx_graph.progress import steps
 
 from jax2onnx_runtime._html import html_table
 from jax2onnx_runtime.comparison import output_error
 from jax2onnx_runtime.feeds import feeds_of, sizes_text, symbol_space
 from jax2onnx_runtime.runtimes import LoadedModel, Runtime
-from jax2onnx_runtime.sizes import Sizes, SymbolSpace, find_sizes
+from jax2onnx_runtime.sizes import Sizes, SymbolSpace, check_runs, find_sizes
 from jax2onnx_runtime.states import RuntimeOptions
 
 __all__ = [
@@ -238,6 +238,8 @@ def _difference(
 ) -> tuple[float, str]:  # fmt: skip
     """The largest difference of outputs from the wanted ones, and in words what differs by more than the tolerance."""
     largest = 0.0
+    if len(arrays) != len(wanted):
+        return largest, f"not measured: there are {len(arrays)} outputs instead of {len(wanted)}"
     for name, got, want in zip(names, arrays, wanted, strict=True):
         try:
             error = output_error(name, got, want, where, rtol=rtol, atol=atol)
@@ -337,7 +339,8 @@ def benchmark_model(
       SymbolError: there is no such symbol, or it cannot have this size.
       RuntimeInputError: there are no random arrays for an input.
     """
-    check_list("sizes", sizes, "mappings from symbols to numbers, [{'T': 3}]")
+    if sizes is not None:
+        check_runs(sizes)
     space = symbol_space(model)
     found = usual_sizes(space) if sizes is None else sizes
     runs = (feeds_of(model, {}, sizes=one, seed=seed + number) for number, one in enumerate(found))

@@ -308,8 +308,10 @@ def _compared(
 
 def _worst(got: Array, want: Array) -> list[Element]:
     """The elements that differ most; one that is no number where the other is, more than all."""
+    wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
     with np.errstate(invalid="ignore"):
-        distance = np.array(np.abs(got.astype(np.float64) - want.astype(np.float64)))
+        distance = np.array(np.abs(got.astype(wide) - want.astype(wide)))
+    distance[distance == 0] = np.finfo(np.float64).tiny  # whole numbers that float64 does not tell apart
     distance[(got == want) | ((got != got) & (want != want))] = 0.0
     distance[np.isnan(distance)] = np.inf
     order = np.argsort(-distance, axis=None, kind="stable")[:_WORST]

@@ -52,7 +52,8 @@ class Boundary:
         self.old_outputs = {value.name or "": value for value in graph.outputs}
 
     def new_input(self, name: str, dtype: Dtype, dims: Sequence[LabelledDim]) -> ir.Value:
-        """A further input of the model, behind those that were made before."""
+        """A further input of the model, behind those that were made before. Raises OptionError where one of them has the name."""
+        _check_new("inputs", name, self._inputs)
         value = ir.Value(name=name, type=ir.TensorType(ir.DataType.from_numpy(dtype)), shape=ir.Shape(dims))
         self._inputs[name] = value
         return value
@@ -86,7 +87,11 @@ class Boundary:
         Args:
           name: its name.
           value: what it is. An input, a constant or the value of another output is copied.
+
+        Raises:
+          OptionError: an output that was made before has the name.
         """
+        _check_new("outputs", name, self._outputs)
         if value.producer() is None or value in self._outputs.values():
             value = self.behind(value).op("Identity", value)
         self._outputs[name] = value
@@ -137,6 +142,13 @@ class Boundary:
             if value.shape is not None and any(isinstance(dim, ir.SymbolicDim) for dim in value.shape):
                 value.shape = ir.Shape([_relabelled(dim, renamed) for dim in value.shape])
         _describe_symbols(self._model, names)
+
+
+def _check_new(kind: str, name: str, made: Mapping[str, ir.Value]) -> None:
+    if name in made:
+        raise OptionError(
+            f"Two {kind} of the model would be called {name!r}: export it with another name for the other one."
+        )
 
 
 def _renaming(names: Mapping[str, str | int]) -> Callable[[str], str]:

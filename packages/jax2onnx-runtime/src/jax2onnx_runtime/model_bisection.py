@@ -10,14 +10,13 @@ from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.module_names import module_of
-from jax2onnx_graph.options import check_list
 from jax2onnx_graph.traversal import given_inputs
 
 from jax2onnx_runtime.bisection import Bisection, EquationSource, Intermediate, bisect, observed_values
 from jax2onnx_runtime.feeds import feeds_of, sizes_text, symbol_space
 from jax2onnx_runtime.probing import critical_sizes
 from jax2onnx_runtime.program import Program
-from jax2onnx_runtime.sizes import Sizes, choose_sizes
+from jax2onnx_runtime.sizes import Sizes, check_runs, choose_sizes
 
 __all__ = ["bisect_models"]
 
@@ -49,8 +48,9 @@ def bisect_models(
     """
     _check_interface("input", given_inputs(model.model.graph), given_inputs(reference.model.graph))
     _check_interface("output", model.model.graph.outputs, reference.model.graph.outputs)
-    check_list("sizes", sizes, "mappings from symbols to numbers, [{'T': 3}]")
-    if sizes is None:
+    if sizes is not None:
+        check_runs(sizes)
+    else:
         sizes = choose_sizes(symbol_space(reference.model), critical_sizes(model.model))
     for number, one in enumerate(sizes):
         feeds = feeds_of(reference.model, {}, sizes=one, seed=seed + number)

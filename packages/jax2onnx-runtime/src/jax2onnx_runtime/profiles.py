@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ Shape = tuple[int, ...]
 #: `(least, usual, largest)`, or one number for all three.
 SymbolRange = int | tuple[int, int, int]
 _PARTS = ("min", "opt", "max")
+# So many sizes of the symbols of an axis are tried; of more, the least and the largest of each.
+_TRIED = 10_000
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,11 @@ class ShapeProfile:
 
     def trtexec(self) -> str:
         """The profile as flags of `trtexec`: `--minShapes=x:1x3 --optShapes=x:1x3 --maxShapes=x:6x3`."""
-        return " ".join(f"--{part}Shapes={self._text(i)}" for i, part in enumerate(_PARTS))
+        return " ".join(f"--{part}Shapes={self._text(i)}" for i, part in enumerate(_PARTS) if self.shapes)
 
     def provider_options(self) -> dict[str, str]:
         """The profile as options of an execution provider: `{"trt_profile_min_shapes": "x:1x3", …}`."""
-        return {f"trt_profile_{part}_shapes": self._text(i) for i, part in enumerate(_PARTS)}
+        return {f"trt_profile_{part}_shapes": self._text(i) for i, part in enumerate(_PARTS) if self.shapes}
 
     def _text(self, part: int) -> str:
         return ",".join(f"{name}:{'x'.join(map(str, shapes[part]))}" for name, shapes in self.shapes.items())
@@ -67,14 +70,12 @@ def shape_profile(
             f"The profile says nothing of {', '.join(missing)}, which input {name!r} has on axis {axis} ({label}): give "
             f"{symbol}=(least, usual, largest)."
         )
-    usual = {symbol: values[1] for symbol, values in free.items()}
-    corners = [dict(zip(free, chosen, strict=True)) for chosen in itertools.product(*(v[::2] for v in free.values()))]
     for part, chosen in zip(_PARTS, ({s: v[i] for s, v in free.items()} for i in range(3)), strict=True):
         _check(space, part, chosen)
     shapes: dict[str, tuple[Shape, Shape, Shape]] = {}
     for name, dims in zip(names, space.inputs, strict=True):
         if not all(map(is_static, dims)):
-            ranges = [_extent(space, name, axis, dim, usual, corners) for axis, dim in enumerate(dims)]
+            ranges = [_extent(space, name, axis, dim, free) for axis, dim in enumerate(dims)]
             shapes[name] = tuple(r[0] for r in ranges), tuple(r[1] for r in ranges), tuple(r[2] for r in ranges)
     return ShapeProfile(shapes)
 
@@ -116,16 +117,21 @@ def _check(space: SymbolSpace, part: str, sizes: Mapping[str, int]) -> None:
 
 
 def _extent(
-    space: SymbolSpace, name: str, axis: int, dim: Dim | str, usual: Mapping[str, int], corners: Sequence[Mapping[str, int]]
+    space: SymbolSpace, name: str, axis: int, dim: Dim | str, free: Mapping[str, tuple[int, int, int]]
 ) -> tuple[int, int, int]:  # fmt: skip
     """The least, the usual and the largest size of an axis."""
     if is_static(dim):
         return int(dim), int(dim), int(dim)
-    found = [space.evaluate(dim, sizes) for sizes in corners]
+    own = {symbol: values for symbol, values in free.items() if symbol in symbols_in(space.label(dim))}
+    usual = {symbol: values[1] for symbol, values in free.items()}
+    # Between its ends an expression may be larger or smaller, as `mod(T, 4)`.
+    ranges: list[Sequence[int]] = [range(least, largest + 1) for least, _, largest in own.values()]
+    if math.prod(map(len, ranges)) > _TRIED:
+        ranges = [(r[0], r[-1]) for r in ranges]
+    tried = [dict(zip(own, chosen, strict=True)) for chosen in itertools.product(*ranges)]
+    found = [space.evaluate(dim, {**usual, **sizes}) for sizes in tried]
     if min(found) < 0:
-        where = ", ".join(
-            f"{s} = {n}" for s, n in corners[found.index(min(found))].items() if s in symbols_in(space.label(dim))
-        )
+        where = ", ".join(f"{s} = {n}" for s, n in tried[found.index(min(found))].items())
         raise SymbolError(
             f"Input {name!r} would have the size {min(found)} on axis {axis}, {space.label(dim)}, where {where}."
         )

@@ -150,7 +150,9 @@ class Program:
         return dataclasses.replace(self)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return dataclasses.replace(self, model=self.model.clone(), measurements=copy.deepcopy(self.measurements, memo))
+        return dataclasses.replace(
+            self, model=self.model.clone(), measurements=copy.deepcopy(self.measurements, memo), stored=None
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         from jax2onnx_graph.saving.packing import PackedModel
@@ -581,7 +583,7 @@ class Program:
         from jax2onnx_runtime.node_times import node_times
 
         run = Run("", args, kwargs)
-        if self.model.graph.inputs and not (args or kwargs):
+        if self.input_names and not (args or kwargs):
             run = next(self.random_calls(None, {}, 0))
         feeds = self._feeds_of_run(run)
         self.measurements.times = node_times(self.model, self.runtime, feeds)
@@ -699,7 +701,7 @@ class Program:
             runs = self._expected_runs(self._runs("verify", inputs, kwargs, sizes, ranges, seed))
         self.check_complete("verified")
         is_strict = not self.is_quantized or rtol is not None or atol is not None
-        self.measurements.verified.clear()
+        self.measurements.verified = []  # the list before it is the user's, and that of copies
         found = verify_runs(
             self.output_names,
             self.loaded,

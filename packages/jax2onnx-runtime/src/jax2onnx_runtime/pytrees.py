@@ -47,11 +47,20 @@ class Record:
     fields: Mapping[str, Template]
 
     def made(self, values: Sequence[object]) -> object:
-        """The named tuple of these values."""
+        """The named tuple of these values. Raises RuntimeInputError where its class has other fields now."""
         found: PyTree = importlib.import_module(self.module)
         for part in self.kind.split("."):
             found = vars(found)[part]
+        if not self.is_class(found):
+            raise RuntimeInputError(
+                f"The program was exported with a {self.kind} of the fields {', '.join(self.fields)}, and that of {self.module} has others here."
+            )
         return found(*values)
+
+    def is_class(self, kind: type) -> bool:
+        """Whether a class has the name and the fields, in their order; it may be in another module here."""
+        fields: Sequence[str] = next((vars(cls)["_fields"] for cls in kind.__mro__ if "_fields" in vars(cls)), ())
+        return kind.__qualname__ == self.kind and [*fields] == [*self.fields]
 
 
 #: The number of a leaf; None; a tuple, list or dict of templates; a `Record`; a `Foreign` container.
@@ -156,8 +165,8 @@ def _opened(template: Template, value: object, place: str) -> Mapping[PyTree, ob
     """The items of a container, by the keys of the template."""
     wanted = [key for key, _ in _children(template)]
     if isinstance(template, Record):
-        if not isinstance(value, tuple) or type(value).__qualname__ != template.kind or len(value) != len(wanted):
-            raise _difference(place, value, f"a {template.kind}")
+        if not isinstance(value, tuple) or not template.is_class(type(value)):
+            raise _difference(place, value, f"a {template.kind} of {', '.join(template.fields)}")
         return dict(zip(wanted, value, strict=True))
     if type(value) is not type(template) or not isinstance(value, _PLAIN):
         raise _difference(place, value, f"a {type(template).__name__}")

@@ -84,7 +84,9 @@ class Quantization:
             raise OptionError(
                 f"block_size is for weights in blocks: for {' and '.join(_BLOCKED)} and int4_qdq, not for {self.mode}."
             )
-        if self.block_size is not None and self.block_size not in _BLOCK_SIZES:
+        if self.block_size is not None and (
+            not isinstance(self.block_size, int) or self.block_size not in _BLOCK_SIZES
+        ):
             raise OptionError(f"block_size is one of {', '.join(map(str, _BLOCK_SIZES))}, not {self.block_size!r}.")
         if isinstance(self.exclude, str):
             raise OptionError(f"exclude is a list of patterns; write exclude=[{self.exclude!r}].")

@@ -21,6 +21,7 @@ __all__ = [
     "Sizes",
     "SymbolSpace",
     "check_ranges",
+    "check_runs",
     "check_shapes",
     "check_sizes",
     "choose_sizes",
@@ -179,6 +180,12 @@ def _from(start: int, tried: Sequence[int]) -> Array:
     return sizes[~np.isin(sizes, tried)]
 
 
+def check_runs(sizes: Sequence[Sizes]) -> None:
+    """Raise OptionError unless these are mappings, at least one, for the runs that somebody asks for."""
+    if not isinstance(sizes, Sequence) or not sizes or not all(isinstance(one, Mapping) for one in sizes):
+        raise OptionError(f"sizes needs a mapping from symbols to numbers for each run, [{{'T': 3}}], not {sizes!r}.")
+
+
 def check_sizes(space: SymbolSpace, sizes: Sequence[Sizes]) -> None:
     """Check the sizes of several runs, given by somebody.
 
@@ -186,8 +193,7 @@ def check_sizes(space: SymbolSpace, sizes: Sequence[Sizes]) -> None:
       OptionError: they are no sequence of mappings, or there are none.
       SymbolError: a symbol is unknown, lacks a size or cannot have it.
     """
-    if not isinstance(sizes, Sequence) or not sizes or not all(isinstance(one, Mapping) for one in sizes):
-        raise OptionError(f"sizes needs a mapping from symbols to numbers for each run, [{{'T': 3}}], not {sizes!r}.")
+    check_runs(sizes)
     for number, one in enumerate(sizes):
         for wrong, what in (
             (one.keys() - space.names, "no input has"),

@@ -135,13 +135,9 @@ def _depth(before: ir.Node, after: ir.Node) -> float:
 
 
 def _used(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """The values that nodes read, those in their bodies included."""
-    return (value for node in walk(nodes) for value in node.inputs if value is not None)
-
-
-def _body_outputs(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """The results of the bodies of nodes, which may be values from outside."""
+    """The values that nodes read, those in their bodies and the results of these included, which may be values from outside."""
     for node in walk(nodes):
+        yield from (value for value in node.inputs if value is not None)
         for attribute in node.attributes.values():
             graphs = [attribute.as_graph()] if attribute.type == ir.AttributeType.GRAPH else []
             graphs = [*attribute.as_graphs()] if attribute.type == ir.AttributeType.GRAPHS else graphs
@@ -150,9 +146,11 @@ def _body_outputs(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
 
 def _weights_of(nodes: Iterable[ir.Node]) -> dict[ir.Value, int]:
     """The weights that nodes use, with the bytes of each."""
-    nodes = [*nodes]
-    values = dict.fromkeys([*_used(nodes), *_body_outputs(nodes)])
-    return {v: v.const_value.nbytes for v in values if v.producer() is None and v.const_value is not None}
+    return {
+        v: v.const_value.nbytes
+        for v in dict.fromkeys(_used(nodes))
+        if v.producer() is None and v.const_value is not None
+    }
 
 
 # -- one stage ----------------------------------------------------------------------------------
@@ -185,9 +183,9 @@ def _boundary(model: ir.Model, parts: Sequence[Sequence[ir.Node]], number: int) 
     """The inputs of a stage, in the order of the graph, and its outputs: what later stages or the model need of it."""
     own = dict.fromkeys(value for node in parts[number] for value in node.outputs)
     before = dict.fromkeys(value for part in parts[:number] for node in part for value in node.outputs)
-    reads = {*_used(parts[number]), *_body_outputs(parts[number])}
+    reads = {*_used(parts[number])}
     inputs = [value for value in (*given_inputs(model.graph), *before) if value in reads]
-    later = {value for part in parts[number + 1 :] for value in (*_used(part), *_body_outputs(part))}
+    later = {value for part in parts[number + 1 :] for value in _used(part)}
     results = [*model.graph.outputs]
     outputs = [value for value in own if value in later and value not in results]
     outputs += [value for value in dict.fromkeys(results) if value in own]

@@ -155,6 +155,15 @@ class Stages:
         Raises:
           OptionError: a state is in several stages, or an option fits none.
         """
+        given = {"initial": initial, "sizes": sizes, "window": window, "limits": limits}
+        self.check_session(**given)  # type: ignore[arg-type]  # one type for each name
+        sessions = [stage.session(**given) for stage in self.stages]  # type: ignore[arg-type]  # one type for each name
+        return StagesSession(self, sessions)
+
+    def check_session(
+        self, *, initial: Mapping[str, Array] | None, sizes: Sizes | None, window: Sizes | None, limits: Sizes | None
+    ) -> None:
+        """Raise OptionError where a state is in several stages, or an option fits none; see `session`."""
         own = {pair.input for stage in self.stages for pair in stage.states}
         if lost := [pair.input for pair in self.states if pair.input not in own]:
             raise OptionError(
@@ -162,9 +171,11 @@ class Stages:
                 "run({…}) takes and returns states like all arrays."
             )
         check_known([s.model for s in self.stages], StateSizes(sizes or {}, window or {}, limits or {}), initial or {})
-        given = {"initial": initial, "sizes": sizes, "window": window, "limits": limits}
-        sessions = [stage.session(**given) for stage in self.stages]  # type: ignore[arg-type]  # one type for each name
-        return StagesSession(self, sessions)
+
+    def check_step(self, feeds: Mapping[str, Array]) -> None:
+        """Raise RuntimeInputError unless these are the inputs that are no states."""
+        states = {name for pair in self.states for name in (pair.input, pair.output)}
+        _check_names([name for name in self.inputs if name not in states], feeds)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write each stage to a file `stage-0.onnx`, … of a folder, which is made, and their order to `stages.json`.
@@ -215,8 +226,8 @@ class StagesSession:
           RuntimeInputError: the arrays do not fit, or a state would exceed its limit. The states of all stages stay as they are, unless
             one is updated in its own memory.
         """
+        self._stages.check_step(feeds)
         states = {name for pair in self._stages.states for name in (pair.input, pair.output)}
-        _check_names([name for name in self._stages.inputs if name not in states], feeds)
         known = dict(feeds)
         for number, (stage, session) in enumerate(zip(self._stages.stages, self.sessions, strict=True)):
             try:

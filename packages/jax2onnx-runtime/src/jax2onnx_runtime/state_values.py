@@ -6,7 +6,7 @@ import abc
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -89,6 +89,16 @@ class SavedStates(MutableMapping[str, Array], abc.ABC):
         raise TypeError(f"A {self.holder} has all of its states; set one instead, or reset the session.")
 
     @abc.abstractmethod
+    def fitting(self, name: str, array: Array) -> Array:
+        """The value that a state is set to. Raises KeyError where there is no such state, RuntimeInputError where it does not fit."""
+
+    def update(self, *given: Mapping[str, Array] | Iterable[tuple[str, Array]], **named: Array) -> None:  # type: ignore[override]
+        """Set several states: all of them, or none where one does not fit."""
+        arrays = {name: self.fitting(name, array) for name, array in dict(*given, **named).items()}
+        with self._lock:
+            super().update(arrays)
+
+    @abc.abstractmethod
     def checked(self, name: str, array: Array) -> Array:
         """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""
 
@@ -119,9 +129,7 @@ class SavedStates(MutableMapping[str, Array], abc.ABC):
             raise RuntimeInputError(
                 f"{path} holds the states {', '.join(found) or 'none'}, but those of the {self.holder} are {', '.join(self)}."
             )
-        arrays = {name: self.checked(name, array) for name, array in found.items()}
-        with self._lock:
-            self.update(arrays)
+        self.update({name: self.checked(name, array) for name, array in found.items()})
 
 
 class States(SavedStates):
@@ -146,8 +154,7 @@ class States(SavedStates):
             return self._loaded.read(name)
 
     def __setitem__(self, name: str, array: Array) -> None:
-        self._check(name)
-        checked = _checked(self._states[name], array)
+        checked = self.fitting(name, array)
         with self._lock:
             self.changes += 1
             self._loaded.write(name, checked)
@@ -200,6 +207,11 @@ class States(SavedStates):
         axis, window = self._states[name].grows, self._windows.get(name)
         if axis is not None and window is not None and self._loaded.shape(name)[axis] > window:
             self._loaded.keep_last(name, axis, window)
+
+    def fitting(self, name: str, array: Array) -> Array:
+        """The value that a state is set to. Raises KeyError where there is no such state, RuntimeInputError where it does not fit."""
+        self._check(name)
+        return _checked(self._states[name], array)
 
     def checked(self, name: str, array: Array) -> Array:
         """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""

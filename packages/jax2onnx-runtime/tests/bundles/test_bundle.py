@@ -150,6 +150,16 @@ def test_states_of_one_name_are_one_state() -> None:
     np.testing.assert_allclose(session.state["total"], 3 * X, rtol=1e-5)
 
 
+def test_states_of_several_programs_are_set_all_or_none() -> None:
+    session = Bundle({"one": counter(), "other": counter()}).session()
+    session.step("one", {"x": X})
+    with pytest.raises(KeyError, match="There is no state 'sum'; the states are total"):
+        session.state.update({"total": np.zeros_like(X), "sum": X})
+    np.testing.assert_array_equal(session.state["total"], X)
+    session.state.update(total=2 * X)
+    np.testing.assert_array_equal(session.state["total"], 2 * X)
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (
         lambda folder: (folder / "bundle.json").unlink(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
 import types
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from jax2onnx_core.frontend.python_functions import function_behind
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.rules import CompositeSpec
 
+from jax2onnx_testing._objects import claimed_function
 from jax2onnx_testing._transforms import NotApplicableError
 from jax2onnx_testing.errors import CheckFailedError
 
@@ -73,15 +73,10 @@ def check_reached(spec: CompositeSpec) -> None:
       NotApplicableError: the library is not installed.
       CheckFailedError: calls are not seen, or the function stays intercepted.
     """
-    module, _, path = spec.claimed.partition(":")
     try:
-        held: object = importlib.import_module(module)
+        held, owner = claimed_function(spec.claimed)
     except ModuleNotFoundError as error:
-        raise NotApplicableError(f"{module} is not installed.") from error
-    owner: type | None = None
-    for name in path.split("."):
-        held = vars(held)[name]
-        owner = held if isinstance(held, type) else owner
+        raise NotApplicableError(f"{error.name} is not installed.") from error
     assert callable(held)
     function = function_behind(spec.claimed)
     code, operands = function.__code__, [jnp.zeros(()) for _ in _required(function)]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax2onnx_core.frontend.python_functions import closed_over
 from jax2onnx_core.jax_types import PyTree
 
-__all__ = ["Change", "changes_of", "doubled", "objects_of", "owner_of", "restored", "subclass_of"]
+__all__ = ["Change", "changes_of", "claimed_function", "doubled", "objects_of", "owner_of", "restored", "subclass_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,18 +38,27 @@ class Change:
             return None
 
 
-def owner_of(claimed: str) -> type | None:
-    """The class of which the function that a composite claims, "module:qualified.name", is a method; None for a function, or without the library."""
+def claimed_function(claimed: str) -> tuple[object, type | None]:
+    """What a composite claims, "module:qualified.name", and the class of which it is a method, if it is one.
+
+    Raises:
+      ModuleNotFoundError: the library is not installed.
+    """
     module, _, path = claimed.partition(":")
-    try:
-        held: object = importlib.import_module(module)
-    except ModuleNotFoundError:
-        return None
+    held: object = importlib.import_module(module)
     owner: type | None = None
     for name in path.split("."):
         held = vars(held)[name]
         owner = held if isinstance(held, type) else owner
-    return owner
+    return held, owner
+
+
+def owner_of(claimed: str) -> type | None:
+    """The class of which the function that a composite claims is a method; None for a function, or without the library."""
+    try:
+        return claimed_function(claimed)[1]
+    except ModuleNotFoundError:
+        return None
 
 
 @contextlib.contextmanager

@@ -102,12 +102,16 @@ def _check_by_case(found: CollectedCase, model: ir.Model, runs: Sequence[CaseRun
         return
     for run in runs:
         try:
-            found.case.check(model, run)
+            answer = found.case.check(model, run)
         except Exception as error:
             line = traceback.extract_tb(error.__traceback__)[-1].line
             detail = str(error) or line
             reason = detail if isinstance(error, AssertionError) else f"{type(error).__name__}: {error} ({line})"
             raise CheckFailedError(f"The check of {found.id} fails at {_where(run.sizes)}: {reason}") from error
+        if answer is not None:
+            raise CheckFailedError(
+                f"The check of {found.id} returns {answer!r:.80}, which nobody reads: it asserts what it checks."
+            )
 
 
 def _check_runs(program: OnnxProgram, built: Built) -> list[CaseRun]:

@@ -150,6 +150,8 @@ def _calls(module: ast.Module) -> Iterator[tuple[str, ast.Call]]:
     for node in sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)):
         if isinstance(node.func, ast.Name) and node.func.id == "Case" and node.args:
             first = node.args[0]
-            is_expected = len(node.args) > 4 or any(keyword.arg == "expect" for keyword in node.keywords)
+            # What is unpacked may say it, too.
+            is_unpacked = any(isinstance(argument, ast.Starred) for argument in node.args)
+            is_expected = len(node.args) > 4 or is_unpacked or any(k.arg in ("expect", None) for k in node.keywords)
             if isinstance(first, ast.Constant) and isinstance(first.value, str) and not is_expected:
                 yield first.value, node

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from jax2onnx_core.plugins.cases import ExpectGraph
 from jax2onnx_core.plugins.expectations import AttributeValue
@@ -34,7 +35,7 @@ def match_graph(model: ir.Model, expected: ExpectGraph) -> None:
     """Raise `GraphMismatchError` unless the model has the expected structure."""
     nodes = [n for n in _nodes(model, everywhere=expected.search_functions) if n.op_type != "Constant"]
     problems = [
-        *_count_problems(nodes, expected), *_path_problems(nodes, expected), *_attribute_problems(nodes, expected.attrs)
+        *_unknown_names(expected), *_count_problems(nodes, expected), *_path_problems(nodes, expected), *_attribute_problems(nodes, expected.attrs)
     ]  # fmt: skip
     if expected.no_unused_inputs:
         problems += _unused_inputs(model, everywhere=expected.search_functions)
@@ -77,6 +78,23 @@ def show_graph(nodes: Sequence[ir.Node]) -> str:
     return "\n".join(lines) or "  (no operators)"
 
 
+# Names of what is not to be there, with which a misspelt expectation would hold of any graph.
+
+
+def _unknown_names(expected: ExpectGraph) -> Iterator[str]:
+    absent = [*expected.absent, *(operator for operator, count in expected.counts.items() if not count)]
+    for operator in absent:
+        if operator == "Constant":
+            yield "Nodes of Constant are not counted, so that none is always found."
+        elif "." not in operator and not onnx.defs.has(operator):
+            yield f"ONNX has no operator {operator!r}, so that none is always found."
+    for operator, attributes in expected.attrs.items():
+        known = onnx.defs.get_schema(operator).attributes if onnx.defs.has(operator) else attributes
+        for name, value in attributes.items():
+            if value is None and name not in known:
+                yield f"{operator} has no attribute {name!r}, so that it is always absent."
+
+
 # Counts.
 
 
@@ -113,7 +131,9 @@ def _is_value(value: object, wanted: AttributeValue) -> bool:
     """Whether an attribute has a value; numbers that are no integers are compared in float32, as ONNX stores them."""
     if isinstance(value, float) and isinstance(wanted, int | float):
         return np.float32(value) == np.float32(wanted)
-    if isinstance(value, Sequence) and isinstance(wanted, Sequence) and not isinstance(value, str):
+    if isinstance(value, str) or isinstance(wanted, str):
+        return value == wanted
+    if isinstance(value, Sequence) and isinstance(wanted, Sequence):
         return len(value) == len(wanted) and all(map(_is_value, value, wanted))
     return value == wanted
 
@@ -193,6 +213,7 @@ def _fits(node: ir.Node, wanted: PathNode, symbols: Mapping[str, int | None], bo
 def _shape_fits(value: ir.Value, pattern: str, symbols: Mapping[str, int | None], bound: _Bound) -> Iterator[_Bound]:
     """The same for the shape of a value."""
     if value.shape is None:
+        yield from [bound] if pattern == "?" else []
         return
     actual = _dimensions(value)
     if pattern == "()" or not actual:

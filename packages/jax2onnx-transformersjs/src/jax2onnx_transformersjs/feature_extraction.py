@@ -109,9 +109,12 @@ def _inputs(boundary: Boundary, roles: Mapping[str, str]) -> dict[str, ir.Value]
 
 
 def _fits(value: ir.Value, tokens: ir.Value) -> bool:
-    """Whether a mask or segments can have the shape of the tokens: axes of the same size, or of a symbol that the tokens do not have."""
+    """Whether a mask or segments can have the shape of the tokens: axes of the same size, or each of a symbol that the tokens do not have."""
     own = {dim.value for dim in dims(tokens) if isinstance(dim, ir.SymbolicDim)}
-    pairs = zip((dims(value)[0], dims(value)[-1]), dims(tokens), strict=True)
+    first, last = dims(value)[0], dims(value)[-1]
+    if isinstance(first, ir.SymbolicDim) and same_dim(first, last):
+        return False
+    pairs = zip((first, last), dims(tokens), strict=True)
     return all(same_dim(a, b) or (isinstance(a, ir.SymbolicDim) and a.value not in own) for a, b in pairs)
 
 

@@ -70,20 +70,24 @@ class Images:
     resample: Literal["nearest", "bilinear", "bicubic"] = "bilinear"
 
     def __post_init__(self) -> None:
-        if self.size is not None and (len(self.size) != 2 or min(self.size) < 1):
+        if self.size is not None and (len(self.size) != 2 or not all(isinstance(n, int) and n > 0 for n in self.size)):
             raise OptionError(f"images: size is a height and a width, (224, 224), not {self.size!r}.")
         if self.layout not in (None, "NHWC", "NCHW"):
             raise OptionError(f"images: layout is 'NHWC' or 'NCHW', not {self.layout!r}.")
         if self.resample not in _FILTERS:
             raise OptionError(f"images: resample is {', '.join(map(repr, _FILTERS))}, not {self.resample!r}.")
         for name, numbers in (("mean", self.mean), ("std", self.std)):
+            if isinstance(numbers, (Real, str)):
+                raise OptionError(
+                    f"images: {name} is a list of numbers, one for each channel or one for all, not {numbers!r}."
+                )
             if numbers is not None and len(numbers) not in (1, _COLOURS):
                 raise OptionError(f"images: {name} has a number for each channel, 1 or 3 of them, not {len(numbers)}.")
             if numbers is not None and not all(isinstance(x, Real) and math.isfinite(x) for x in numbers):
                 raise OptionError(f"images: {name} has finite numbers, not {[*numbers]}.")
         if self.std is not None and not all(number > 0 for number in self.std):
             raise OptionError(f"images: the numbers of std are greater than 0, not {[*self.std]}.")
-        if not 0 < self.rescale < math.inf:
+        if not isinstance(self.rescale, Real) or not 0 < self.rescale < math.inf:
             raise OptionError(f"images: rescale is greater than 0, and finite, not {self.rescale!r}.")
         check_count("images: shortest_edge", self.shortest_edge, least=1)
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.type_text import type_text
-from jax2onnx_graph.facts.values import LabelledDim
+from jax2onnx_graph.facts.values import LabelledDim, same_dim
 from jax2onnx_graph.metadata import read_states
 from jax2onnx_runtime.boundary import Boundary
 
 __all__ = [
     "TaskModel",
     "as_float32",
+    "check_apart",
     "check_roles",
     "check_stateless",
     "chosen",
@@ -122,6 +124,15 @@ def as_float32(boundary: Boundary, value: ir.Value) -> ir.Value:
     return boundary.behind(value).cast(value, np.dtype(np.float32))
 
 
+def check_apart(axes: Mapping[str, LabelledDim]) -> None:
+    """Raise OptionError where two axes have one symbol, since a text has any length, however many there are."""
+    for (one, dim), (other, same) in itertools.combinations(axes.items(), 2):
+        if isinstance(dim, ir.SymbolicDim) and same_dim(dim, same):
+            raise OptionError(
+                f"The axes {one} and {other} are both {dim} in the model, and each may have another size: export it with a symbol for each."
+            )
+
+
 def rename_axes(boundary: Boundary, axes: Mapping[str, LabelledDim]) -> dict[str, LabelledDim]:
     """Give the symbolic axes of a model the names that they have in models of Hugging Face.
 
@@ -131,7 +142,11 @@ def rename_axes(boundary: Boundary, axes: Mapping[str, LabelledDim]) -> dict[str
 
     Returns:
       The dimensions after that.
+
+    Raises:
+      OptionError: two axes have one dimension.
     """
+    check_apart(axes)
     labels = {name: dim.value for name, dim in axes.items() if isinstance(dim, ir.SymbolicDim) and dim.value}
     names: dict[str, str | int] = {label: name for name, label in reversed(labels.items()) if label.isidentifier()}
     boundary.rename_symbols(names)

@@ -22,7 +22,7 @@ from jax2onnx_graph.metadata import StatePair, write_states
 from jax2onnx_runtime.boundary import Boundary
 from jax2onnx_runtime.program import Program
 
-from jax2onnx_transformersjs.task_model import TaskModel, dims, rename_axes
+from jax2onnx_transformersjs.task_model import TaskModel, check_apart, dims, rename_axes
 
 __all__ = ["MODEL_TYPES", "text_generation"]
 
@@ -107,6 +107,7 @@ def _replace_inputs(boundary: Boundary, made: DecoderInterface, length: int | No
             "context_length=…."
         )
     wanted: dict[str, LabelledDim] = {"batch_size": batch, "sequence_length": count, "past_sequence_length": places}
+    check_apart(wanted)
     fixed = {1: batch} if alone else {}
     if made.is_shared and length is not None:
         fixed[length] = wanted.pop("past_sequence_length")

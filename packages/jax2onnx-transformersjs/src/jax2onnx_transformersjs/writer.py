@@ -73,14 +73,19 @@ def _roles(texts: Sequence[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     if wrong := [text for text, (role, _, name) in zip(texts, pairs, strict=True) if not role or not name]:
         raise OptionError(f"role {wrong[0]!r}: write a role and a name, such as images=x.")
-    return {role: name for role, _, name in pairs}
+    found: dict[str, str] = {}
+    for role, _, name in pairs:
+        if found.setdefault(role, name) != name:
+            raise OptionError(f"role says two things of {role!r}: {found[role]} and {name}; which of them is meant?")
+    return found
 
 
 def _labels(file: Path | None) -> list[str] | None:
     if file is None:
         return None
     try:
-        return file.read_text().splitlines()
+        with file.open(encoding="utf-8-sig") as lines:  # `splitlines` ends a line at other characters, too
+            return [line.removesuffix("\n") for line in lines]
     except (OSError, UnicodeDecodeError) as error:
         raise ReadError(f"The labels in {file} cannot be read: {error}") from error
 
@@ -93,7 +98,7 @@ def _images(options: dict[str, Any]) -> Images | None:
     found = {field: options.pop(name) for name, field in names.items() if name in options}
     if "image_size" in options:
         size: Sequence[int] = options.pop("image_size")
-        if len(size) > 2:
+        if len(size) not in (1, 2):
             raise OptionError(f"image_size is a height and a width, not {len(size)} numbers.")
         found["size"] = (size[0], size[-1])
     return Images(**found) if found else None

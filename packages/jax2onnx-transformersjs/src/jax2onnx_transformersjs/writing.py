@@ -159,4 +159,7 @@ def _write_files(
 
 
 def _as_json(entries: Mapping[str, object]) -> bytes:
-    return (json.dumps(entries, indent=2, ensure_ascii=False) + "\n").encode()
+    try:
+        return (json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"config: what is no text, number, list or dict has no place in JSON: {error}.") from error

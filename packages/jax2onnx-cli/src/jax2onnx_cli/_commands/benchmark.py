@@ -158,8 +158,7 @@ def _of_file(
     from jax2onnx_runtime.benchmarks import benchmark_model
 
     file = Path(request.subject)
-    if request.inputs or request.target:
-        raise BadInput(f"{file} is a model, with inputs of its own; the options of an export are for an object.")
+    request.check_is_file()
     model = read_model(file)
     with terminal.working("measuring"):
         measured = benchmark_model(model, [*runtimes.values()], file=file, **comparison, **measuring)

@@ -95,8 +95,7 @@ def _of_two(file: Path, request: Request, against: str, comparison: Comparison) 
     from jax2onnx_runtime.model_bisection import bisect_models
     from jax2onnx_runtime.program import program_of
 
-    if request.inputs or request.keywords:
-        raise BadInput(f"{file} is a model, with inputs of its own; --input is for an object.")
+    request.check_is_file(taken=["target"])
     (_, runtime), model = runtime_of(request.target), read_model(file)
     if against.endswith(".onnx"):
         reference = program_of(read_model(against), runtime)

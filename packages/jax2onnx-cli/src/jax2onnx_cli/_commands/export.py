@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jax2onnx_cli._exporting import Request, default_output, export, export_options, outcome_text, read_numbers
+from jax2onnx_cli._exporting import Request, default_output, export, export_options, outcome_text, read_numbers, unique
 from jax2onnx_cli._folders import Folder, FolderCommand
 from jax2onnx_cli._terminal import BadInput, Result, Terminal
 
@@ -115,5 +115,5 @@ def _write(
 
 def _variants(texts: Sequence[str]) -> dict[str, Mapping[str, int]]:
     """The sizes of each variant, by its name."""
-    pairs = [text.partition(":") for text in texts]
-    return {name.strip(): read_numbers("--variant", [sizes]) for name, _, sizes in pairs}
+    pairs = (text.partition(":") for text in texts)
+    return unique("--variant", ((name.strip(), read_numbers("--variant", [sizes])) for name, _, sizes in pairs))

@@ -56,8 +56,9 @@ def _report_on_file(file: Path, request: Request, output: Path | None, *, measur
     from jax2onnx_report.findings import Findings
     from jax2onnx_report.page.page import report_page
 
-    if measured or request.inputs:
-        raise BadInput(f"{file} is a model, with inputs of its own; --input, --verify and --profile are for an export.")
+    request.check_is_file()
+    if measured:
+        raise BadInput(f"{file} is a model; --verify and --profile are for an export.")
     model = read_model(file)
     path = save_text(report_page(model, Findings()), output or Path(f"{file.stem}.html"))
     return Result(f"written to {path}", {"file": str(path)})

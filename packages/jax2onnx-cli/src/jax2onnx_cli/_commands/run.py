@@ -33,7 +33,7 @@ _EXAMPLES = (
 )  # fmt: skip
 @click.option("--random", is_flag=True, help="Random arrays for the inputs that are not given.")
 @click.option("--sizes", multiple=True, metavar="SYMBOL=N,…", help="The sizes of symbols for random arrays.")
-@click.option("--seed", type=int, default=0, help="The seed of random arrays.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="The seed of random arrays.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="An .npz file for the outputs.")
 @click.option("--target", help="The target whose runtime runs the model; by default the installed one.")
 @click.pass_obj

@@ -74,8 +74,9 @@ def advise(error: Exception, inputs: Inputs, place: str) -> None:
     shown = without_traced_symbols(text)
     if shown != text:
         error.args = (shown, *error.args[1:])
-        allowing = " and ".join(f"'{name} >= 0'" for name in dict.fromkeys(_TRACED.findall(text)))
-        notes.append(_MAY_BE_EMPTY.format(allowing))
+        from_data = {size.name for size in inputs.symbols.from_data.values()}
+        allowing = [f"'{name} >= 0'" for name in dict.fromkeys(_TRACED.findall(text)) if name not in from_data]
+        notes += [_MAY_BE_EMPTY.format(" and ".join(allowing))] if allowing else []
     for note in notes:
         error.add_note(without_traced_symbols(note))
 

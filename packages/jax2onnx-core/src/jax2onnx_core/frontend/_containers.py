@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import jax
 
-__all__ = ["Containers", "Slots", "attributes_of", "has_slots", "items_of"]
+__all__ = ["Containers", "Slots", "attributes_of", "items_of"]
 
 
 class Slots:
@@ -41,14 +41,15 @@ def _slots_of(cls: type) -> list[str]:
     return [name for name, value in vars(cls).items() if isinstance(value, types.MemberDescriptorType)]
 
 
-def has_slots(value: object) -> bool:
+def _has_slots(value: object) -> bool:
     """Whether a class of an object, written in Python, has slots."""
     return any("__slots__" in vars(cls) and _slots_of(cls) for cls in type(value).__mro__)
 
 
 def attributes_of(value: object) -> list[dict[str, object] | Slots]:
-    """The attributes that an object holds itself: those of its dict, and those in slots."""
-    return [*([vars(value)] if "__dict__" in dir(value) else []), *([Slots(value)] if has_slots(value) else [])]
+    """The attributes that an object holds itself, whatever its class makes of `dir`: those of its dict, and those in slots."""
+    held = [vars(value)] if type(value).__dictoffset__ else []
+    return [*held, *([Slots(value)] if _has_slots(value) else [])]
 
 
 #: With places that are numbers, keys, or names.

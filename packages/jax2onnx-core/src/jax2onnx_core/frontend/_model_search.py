@@ -6,7 +6,6 @@ import collections
 import copy
 import dataclasses
 import functools
-import inspect
 import itertools
 import re
 import types
@@ -15,10 +14,10 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import numpy as np
-from jax2onnx_graph.build.names import Names, by_paths, numbered
+from jax2onnx_graph.build.names import Names, by_paths, numbered, unwrapped
 
 from jax2onnx_core._array_identity import array_identity
-from jax2onnx_core.frontend._containers import Containers, attributes_of, has_slots, items_of
+from jax2onnx_core.frontend._containers import Containers, attributes_of, items_of
 from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
 from jax2onnx_core.frontend.python_functions import closed_over, defaults_of, fill, rebuilt, used_globals
 from jax2onnx_core.jax_types import Function, PyTree
@@ -172,7 +171,7 @@ class ModelSearch:
             return self._function(value)
         if isinstance(value, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
             return self._tree(value, name)
-        if callable(value) and (original := inspect.unwrap(value)) is not value:
+        if callable(value) and (original := unwrapped(value)) is not value:
             self.maker(original, name)  # of jit and its like only the names are wanted
             return None
         if isinstance(value, dict | list | tuple | collections.deque):
@@ -184,10 +183,10 @@ class ModelSearch:
 
     def _is_of_the_user(self, value: object) -> bool:
         """Whether a value is an object with attributes whose class no library defines that we know."""
-        module = type(value).__module__
+        module = type(value).__module__ or ""
         if module.partition(".")[0] in self._libraries or module.startswith(_OF_PROGRAMS):
             return False
-        return not isinstance(value, type | types.ModuleType) and ("__dict__" in dir(value) or has_slots(value))
+        return not isinstance(value, type | types.ModuleType) and bool(attributes_of(value))
 
     def _placed(self, adapted: Adapted, name: str, place: str) -> Adapted:
         """The model object at its place; after its name, or a number, where another one has other arrays at the same paths."""

@@ -30,7 +30,7 @@ from jax2onnx_core.jaxprs import AbsentWeight, Dim, is_extended_dtype, open_jaxp
 from jax2onnx_core.plugins.errors import ConversionError
 from jax2onnx_core.plugins.registry import Registry
 from jax2onnx_core.symbols._inconclusive_dims import about_a_symbol, place_of, undecided
-from jax2onnx_core.symbols._quotients import are_equal
+from jax2onnx_core.symbols._quotients import are_equal, normal_form
 from jax2onnx_core.symbols._reshapes import fitting_reshapes
 
 __all__ = ["Traced", "trace"]
@@ -108,11 +108,12 @@ def trace(adapted: AdaptedCallable, inputs: Inputs, registry: Registry) -> Trace
     paths: list[KeyPath] = []
     trees: list[PyTreeDef] = []
 
-    window, equalities = (
+    window, equalities, order = (
         activation_window(registry.composites, registry, inputs.symbols),
         _compat_comparisons.undecided_equalities(are_equal),
+        _compat_comparisons.simplified_comparisons(normal_form),
     )
-    with window as declined, _compat_options.without_experiments(), equalities as unknown:
+    with window as declined, _compat_options.without_experiments(), equalities as unknown, order:
         try:
             jaxpr, (_, traced) = jax.make_jaxpr(call, return_shape=True)(adapted.absent, *inputs.avals)
         except Exception as error:  # of whatever type where annotations are checked

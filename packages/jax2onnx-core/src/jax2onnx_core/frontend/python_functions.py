@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 import jax.extend.core
+from jax2onnx_graph.build.names import unwrapped
 from jax2onnx_graph.errors import InputError, PluginError
 
 __all__ = [
@@ -72,7 +73,7 @@ def name_of(fn: Callable[..., object]) -> str:
     """A callable as messages name it: by its own qualified name, or by the class of an object."""
     while isinstance(fn, functools.partial):
         fn = fn.func
-    fn = inspect.unwrap(fn)
+    fn = unwrapped(fn)
     if isinstance(fn, types.MethodType) and isinstance(fn.__self__, jax.extend.core.Primitive):
         return f"{fn.__qualname__} of {fn.__self__.name!r}"
     return fn.__qualname__ if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn).__name__

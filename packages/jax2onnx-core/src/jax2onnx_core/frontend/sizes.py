@@ -268,7 +268,7 @@ def advice_on_sizes(error: Exception, symbols: Symbols) -> str | None:
     found = [size for size in symbols.from_data.values() if size.traced in text]
     if not found:
         return None
-    sizes = "; ".join(f"{size.dim} is the size of {size.source}" for size in found)
+    sizes = "; ".join(f"{size.name} is the size of {size.source}" for size in found)
     if "carry" in text:
         return (
             f"{sizes}. The carry of a loop has one shape in all iterations: keep an array of the largest size there with a mask or a count, and "

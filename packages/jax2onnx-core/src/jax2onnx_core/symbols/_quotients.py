@@ -44,8 +44,10 @@ def normal_form(dim: Dim) -> Dim:
     3. `floordiv(-a, n)` is `-floordiv(a + n - 1, n)`, which is taken where the coefficient of the first term is negative.
     4. `floordiv(floordiv(a, m) + c, n)` is `floordiv(a + c*m, m*n)`.
     5. `min(a, c)` is `min(a - c, 0) + c`, and `max(a, c)` is `a - min(a - c, 0)`.
+    6. `floordiv(a, -n)` is `floordiv(-a, n)`, and `mod(a, -n)` is `a + n*floordiv(-a, n)`.
+    7. `min(a, b)` and `max(a, b)`, of numbers too, are one of the two, where the bounds of the normal form of `a - b` tell which.
 
-    Quotients by expressions, and maxima and minima of two expressions, stay as they are.
+    Quotients by expressions, and other maxima and minima of two expressions, stay as they are.
     """
     if is_static(dim):
         return dim
@@ -96,10 +98,10 @@ def _factor(factor: Factor, like: Dim) -> Dim:
     if operation in ("max", "min"):
         return _extreme(operation, a, b, like)
     n = _number(b)
-    if n is None or n <= 0 or operation not in ("floordiv", "mod"):
+    if not n or operation not in ("floordiv", "mod"):
         return _compat_dims.operation(operation, (a, b), like)
     a = normal_form(a)
-    quotient = _quotient(a, n)
+    quotient = _quotient(a, n) if n > 0 else _quotient(-a, -n)
     return quotient if operation == "floordiv" else a - n * quotient
 
 
@@ -107,6 +109,9 @@ def _extreme(operation: str, a: Dim, b: Dim, like: Dim) -> Dim:
     """A maximum or a minimum, in the normal form where one of the two is a number."""
     (x, c), (y, d) = (a, _number(b)), (b, _number(a))
     other, number = (x, c) if c is not None else (y, d)
+    least, largest = _compat_dims.bounds(normal_form(a - b))
+    if least >= 0 or largest <= 0:
+        return normal_form(a if (least >= 0) == (operation == "max") else b)
     if number is None:
         return _compat_dims.operation(operation, (a, b), like)
     less = _compat_dims.operation("min", (normal_form(other) - number, 0), like)

@@ -22,6 +22,7 @@ from jax2onnx_core._compat_dims import (
     computed,
     constrain,
     constraints_kept,
+    dim_expression,
     inconclusive_dimension_error,
     is_symbolic_dim,
     substitute,
@@ -50,6 +51,15 @@ class Constraint:
     def holds(self, values: Mapping[str, int]) -> bool:
         left, right = evaluate_dim(self.left, values), evaluate_dim(self.right, values)
         return {"==": left == right, ">=": left >= right, "<=": left <= right, "!=": left != right}[self.comparison]
+
+
+def _without_constant(constraint: Constraint) -> str:
+    """A constraint with the number that is added on the left taken to the right: JAX sets only a term equal to something."""
+    left, right = constraint.left, constraint.right
+    if is_symbolic_dim(left):
+        number = sum(coefficient for coefficient, factors in dim_expression(left) if not factors)
+        left, right = left - number, right - number
+    return f"{left} {constraint.comparison} {right}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Symbols:
     def _traced_scope(self, texts: Sequence[str]) -> Any:
         # JAX has no use for what two dimensions are not.
         known = [c for c in self.constraints if c.comparison != "!="]
-        rewritten = [f"{c.left} {c.comparison} {c.right}" if self.zero else c.text for c in known]
+        rewritten = [_without_constant(c) if self.zero else c.text for c in known]
         try:
             return jax.export.SymbolicScope(rewritten)
         except (ValueError, NotImplementedError, inconclusive_dimension_error) as error:

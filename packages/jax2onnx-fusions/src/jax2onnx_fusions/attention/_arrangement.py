@@ -139,7 +139,10 @@ def moved(builder: InsertionPoint, value: ir.Value, moves: Sequence[Move]) -> ir
         elif len(numbers) == len(move.argument):
             value = builder.op(move.op_type, value, builder.ints(numbers), dims=labelled(move.dims))
         else:
-            value = builder.op.Reshape(value, _shape(builder, move.argument), dims=labelled(move.dims))
+            # A size that is read may be 0, and that is no copy then.
+            allowzero = None if -1 in numbers else 1
+            shape = _shape(builder, move.argument)
+            value = builder.op.Reshape(value, shape, dims=labelled(move.dims), allowzero=allowzero)
     return value
 
 

@@ -48,6 +48,7 @@ FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 #: By element type, the number from which on a logit of ordinary size beside it keeps no weight; half precision has none larger, and bfloat16 rounds −10⁹.
 _SURELY_MASKED = {ir.DataType.FLOAT: -1e9, ir.DataType.BFLOAT16: -9.9e8, ir.DataType.FLOAT16: -4e4}
+_LARGEST = float(np.finfo(np.float32).max)
 #: (x, node, number): `node` makes of x its view, or its product with the number.
 _Multiple = tuple[ir.Value | None, ir.Node, float]
 
@@ -374,11 +375,12 @@ def _multiple(value: ir.Value) -> _Multiple | None:
 
 
 def _scaled(node: ir.Node) -> Iterator[tuple[ir.Value | None, float]]:
-    """(x, number) where the Mul or Div is x times a number other than 0."""
+    """(x, number) where the Mul or Div is x times a number other than 0 that single precision has."""
     for operand in node.inputs if node.op_type == "Mul" else node.inputs[:1]:
         number = scalar(other_operand(node, operand), BROADCAST)
-        if number:
-            yield operand, number if node.op_type == "Mul" else 1 / number
+        factor = number if node.op_type == "Mul" else number and 1 / number
+        if factor and abs(factor) <= _LARGEST:
+            yield operand, factor
 
 
 def _is_widening(node: ir.Node) -> bool:

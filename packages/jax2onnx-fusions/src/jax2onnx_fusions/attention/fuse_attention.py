@@ -39,10 +39,10 @@ class _Form:
     operands: Sequence[Arrangement]
 
     @property
-    def cost(self) -> int:
-        """The cost of the moves; keys and values, of which caches hold many, weigh more."""
+    def cost(self) -> tuple[int, int]:
+        """The cost of the moves of key and value, of which caches hold many, then that of the query's."""
         query, key, value = (operand.cost for operand in self.operands)
-        return 1000 * (key + value) + query
+        return key + value, query
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _cheapest_form(formula: AttentionFormula, roles: AttentionAxes) -> _Form:
             forms.append(_Form(merged, [cheapest(operand.candidates, target) for operand, target in pairs]))
         except UnreadableError as error:
             reasons.append(error)
-        if forms and not forms[0].cost:
+        if forms and not any(forms[0].cost):
             break
     if not forms:
         raise reasons[0]

@@ -15,6 +15,7 @@ from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
 from jax2onnx_graph.rewrite.patterns import is_read_once, operation
+from jax2onnx_graph.traversal import is_read
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, Move, cheapest, moved
@@ -157,11 +158,16 @@ def _nodes_of(operand: Operand) -> list[ir.Node]:
 
 
 def _views_behind(node: ir.Node) -> Iterator[ir.Node]:
-    """The views of the result of a node, one after another, up to the last Transpose, where nothing else reads them."""
+    """The views of the result of a node in its graph, one after another, up to the last Transpose, where nothing else reads them."""
     found: list[ir.Node] = []
+    graph = node.graph
     while is_read_once(node.outputs[0]):
-        (node,) = (user for user, _ in node.outputs[0].uses())
-        if node.domain or node.op_type not in ("Transpose", "Reshape", "Squeeze", "Unsqueeze"):
+        (node,) = (user for user, _ in node.outputs[0].uses() if is_read(user))
+        if (
+            node.graph is not graph
+            or node.domain
+            or node.op_type not in ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
+        ):
             break
         found.append(node)
         if node.op_type == "Transpose":

@@ -64,7 +64,7 @@ def is_weight(value: ir.Value | None) -> bool:
 
 
 class ExpertSubgraph:
-    """The nodes between tokens and the results of experts.
+    """The nodes of one graph between tokens and the results of experts; what graphs around it compute is a leaf.
 
     Attributes:
       sizes: the numbers of tokens and experts.
@@ -74,8 +74,10 @@ class ExpertSubgraph:
       products: the number of products with weights that differ by expert.
     """
 
-    def __init__(self, sizes: Sizes, inside: Collection[ir.Node] | None = None) -> None:
-        self.sizes, self._inside = sizes, inside
+    def __init__(
+        self, graph: ir.Graph | ir.Function | None, sizes: Sizes, inside: Collection[ir.Node] | None = None
+    ) -> None:
+        self._graph, self.sizes, self._inside = graph, sizes, inside
         self.steps: dict[ir.Node, Step] = {}
         self.leaves: dict[ir.Value, ExpertAxes] = {}
         self.weights, self.products = 0, 0
@@ -112,6 +114,8 @@ class ExpertSubgraph:
         self._outside.add(value)
 
     def _is_inside(self, node: ir.Node, roles: ExpertAxes) -> bool:
+        if node.graph is not self._graph:
+            return False
         if self._inside is not None:
             return node in self._inside
         if not self.sizes.tokens:

@@ -90,7 +90,7 @@ def _region(slots: Slots, reader: ir.Node) -> ExpertSubgraph | str:
     computing = exclusive_nodes({*backward_slice(slots.made)}, reader)
     reason = "nothing is multiplied by weights of experts"
     for inside in (computing, behind_weights(computing)):
-        region = ExpertSubgraph(slots.sizes, inside)
+        region = ExpertSubgraph(reader.graph, slots.sizes, inside)
         try:
             region.add(slots.made, slots.roles)
         except Refused as refused:

@@ -154,7 +154,7 @@ class SelectExpertTerms(NodePass[_Found]):
         steps = [step.node for region in match.regions for step in region.steps.values()]
         replaced = dict.fromkeys([*chain.nodes[1:], *(term.node for term in chain.terms if term.node is not node)])
         for one in [*replaced, *reversed(steps)]:
-            if not is_read(one):
+            if one.graph is editor.graph and not is_read(one):
                 editor.discard(one)
 
 
@@ -373,7 +373,7 @@ def _regions(node: ir.Node, chain: _Chain) -> list[ExpertSubgraph] | Declined:
     regions = []
     try:
         for term, inside in zip(chain.terms, _own_nodes(chain.terms), strict=True):
-            region = ExpertSubgraph(sizes, inside)
+            region = ExpertSubgraph(node.graph, sizes, inside)
             region.add(term.made, _expert_axes(sizes))
             regions.append(region)
     except Refused as refused:

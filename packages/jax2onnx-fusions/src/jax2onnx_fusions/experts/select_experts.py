@@ -89,7 +89,7 @@ class SelectExperts(NodePass[_Found]):
 
 
 def _read(node: ir.Node, mixture: Mixture, bound: Sparsity, editor: GraphEditor) -> _Found | Declined | None:
-    region = ExpertSubgraph(mixture.sizes)
+    region = ExpertSubgraph(node.graph, mixture.sizes)
     try:
         if mixture.is_gated:
             region.add_gates(mixture.gates)

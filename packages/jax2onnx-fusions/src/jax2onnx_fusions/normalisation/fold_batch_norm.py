@@ -109,7 +109,8 @@ def _folding(node: ir.Node, views: Sequence[ir.Value], conv: ir.Node) -> _Foldin
     if not isinstance(channels, int) or axis is None or other is None:
         return None
     has_bias = len(conv.inputs) > 2 and conv.inputs[2] is not None
-    vector = _vector(other, operand, channels, axis) if node.op_type == "Add" and not has_bias else None
+    takes_vector = node.op_type == "Add" and not has_bias and conv.graph is node.graph  # a body has inputs of its own
+    vector = _vector(other, operand, channels, axis) if takes_vector else None
     numbers = _per_channel(other, operand, channels, axis)
     if vector is None and numbers is None:
         return None

@@ -8,6 +8,7 @@ __all__ = [
     "all_results",
     "direction_of",
     "last_kept",
+    "own_readers",
     "reads_all_steps",
     "recurrences",
     "views_of_result",
@@ -53,6 +54,12 @@ def all_results(editor: GraphEditor, node: ir.Node) -> Sequence[ir.Value]:
     return node.outputs
 
 
+def own_readers(value: ir.Value) -> list[ir.Node]:
+    """The nodes that read a value, in the graph of the one that makes it: those in loops and branches cannot be replaced there."""
+    maker = value.producer()
+    return [user for user, _ in value.uses() if maker is not None and user.graph is maker.graph]
+
+
 def views_of_result(result: ir.Value, axis: int) -> Iterator[tuple[ir.Value, tuple[int, ...]]]:
     """The views of a result, itself among them: without its axes of directions and of a batch of one, and transposed.
 
@@ -65,14 +72,14 @@ def views_of_result(result: ir.Value, axis: int) -> Iterator[tuple[ir.Value, tup
     """
     rank = len(dims_of(result) or ())
     yield result, tuple(range(rank))
-    for view, _ in result.uses():
+    for view in own_readers(result):
         gone = named_axes(view, rank) if view.op_type == "Squeeze" and not view.domain else None
         if gone is None or axis not in gone or rank - 1 in gone:
             continue
         kept = [i for i in range(rank - 1) if i not in gone]
         value = view.outputs[0]
         yield value, (*kept, *gone, rank - 1)
-        for node, _ in value.uses():
+        for node in own_readers(value):
             if node.op_type == "Unsqueeze" and dims_of(node.outputs[0]) == dims_of(result):
                 yield node.outputs[0], tuple(range(rank))
             elif (order := last_kept(node)) is not None:

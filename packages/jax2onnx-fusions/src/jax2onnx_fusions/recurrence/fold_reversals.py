@@ -20,6 +20,7 @@ from jax2onnx_fusions.recurrence._results import (
     OPERATORS,
     all_results,
     direction_of,
+    own_readers,
     reads_all_steps,
     recurrences,
     views_of_result,
@@ -151,9 +152,8 @@ class _UseLastStates(NodePass[Sequence[_LastStep]]):
             rank = len(dims_of(value) or ())
             wanted = [(perm.index(0), index) for index in last]
             removed = [axis - 1 for axis in perm[rank - 1 : -1]]
-            for user, _ in value.uses() if rank < len(perm) else ():
-                if index_taken(user) in wanted and user.graph is node.graph:
-                    found.append(_LastStep(user, removed))
+            if rank < len(perm):
+                found += [_LastStep(user, removed) for user in own_readers(value) if index_taken(user) in wanted]
         return found or None
 
     def rewrite(self, node: ir.Node, match: Sequence[_LastStep], editor: GraphEditor) -> None:

@@ -22,6 +22,7 @@ from jax2onnx_fusions.recurrence._results import (
     all_results,
     direction_of,
     last_kept,
+    own_readers,
     recurrences,
     views_of_result,
 )
@@ -161,7 +162,7 @@ def _concats(forward: ir.Value, backward: ir.Value, axis: int) -> Iterator[_Conc
     """The Concats that join two results whose `axis` is that of directions, forwards first."""
     others = {perm: value for value, perm in views_of_result(backward, axis)}
     for value, perm in views_of_result(forward, axis):
-        for node, _ in value.uses():
+        for node in own_readers(value):
             rank = len(dims_of(value) or ())
             if node.op_type == "Concat" and not node.domain and list(node.inputs) == [value, others.get(perm)]:
                 along = node.attributes["axis"].as_int() % rank
@@ -221,10 +222,10 @@ def _put_result(
         if len(dims_of(node.outputs[0]) or ()) == len(perm):
             editor.replace(node, joined)
             continue
-        readers = list(node.outputs[0].uses())
-        order = last_kept(readers[0][0]) if len(readers) == 1 and not node.outputs[0].is_graph_output() else None
+        readers, is_only = own_readers(node.outputs[0]), len(node.outputs[0].uses()) == 1
+        order = last_kept(readers[0]) if readers and is_only and not node.outputs[0].is_graph_output() else None
         if order is not None:
-            node, perm = readers[0][0], (*(perm[i] for i in order), *perm[len(order) :])
+            node, perm = readers[0], (*(perm[i] for i in order), *perm[len(order) :])
         at, dims = editor.before(node), labelled(dims_of(node.outputs[0]) or ())
         shape = [*[0] * (len(dims) - 1), builder.known_dims(joined)[-1] * 2]
         editor.replace(node, at.op.Reshape(at.transpose(joined, perm), at.shape(shape), dims=dims))

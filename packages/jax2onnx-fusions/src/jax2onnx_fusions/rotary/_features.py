@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
-from jax2onnx_graph.facts.axes import axis_of
+from jax2onnx_graph.facts.axes import axis_of, known_operand, named_axes
 from jax2onnx_graph.facts.evaluate import evaluate
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
 from jax2onnx_graph.rewrite.patterns import permutation_of
@@ -140,7 +140,17 @@ def _result(node: ir.Node, value: ir.Value, dims: Sequence[LabelledDim], operand
         case "Tile":
             repeats = known(node.inputs[1])
             return None if repeats is None else np.tile(numbers, repeats)
+        case "Slice" if _turns_rows_around(node, numbers, before):
+            return None
     return evaluate(node, operands, most=LARGEST_TABLE)
+
+
+def _turns_rows_around(node: ir.Node, numbers: Array, dims: Sequence[LabelledDim]) -> bool:
+    """Whether a Slice takes rows, of which the numbers hold one, backwards; one that leaves rows out changes the shape."""
+    steps, axes = known_operand(node, 4), named_axes(node, len(dims))
+    if steps is None or axes is None:
+        return False
+    return any(step < 0 and numbers.shape[axis] == 1 != dims[axis] for axis, step in zip(axes, steps, strict=True))
 
 
 def _viewed(numbers: Array, before: Sequence[LabelledDim], after: Sequence[LabelledDim]) -> Array | None:

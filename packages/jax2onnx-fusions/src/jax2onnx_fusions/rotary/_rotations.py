@@ -23,6 +23,7 @@ _OF_ANGLES = (
 )  # fmt: skip
 
 _OTHER_ANGLES = "the cosines and sines vary along the heads, or the number of heads is not known"
+_MORE_AXES = "the cosines and sines have more axes than the rotated tensor"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +113,8 @@ def _rotation(
         return Declined(f"the rotated tensor has {len(dims)} axes, not batch, sequence, heads and features", node)
     width = dims[-1] if is_doubled or not isinstance(dims[-1], int) else dims[-1] // 2
     pair = [dims_of(angles) for angles in (cos, sin)]
+    if any(angles is not None and len(angles) > len(dims) for angles in pair):
+        return Declined(_MORE_AXES, node)
     if len(dims) == 3 and all(_is_of_one_head(dims, angles, width) for angles in pair):
         return Rotation(features, cos, sin, is_doubled, None)
     if len(dims) == 3:
@@ -135,7 +138,7 @@ def _heads_axis(dims: Sequence[LabelledDim], angles: Sequence[LabelledDim] | Non
 
     None where `angles`, aligned at the right, do not fit x, or vary along both axes.
     """
-    if angles is None or not 1 <= len(angles) <= 4:
+    if not angles:
         return None
     full: list[LabelledDim] = [*[1] * (4 - len(angles)), *angles]
     batch, *middle, last = full

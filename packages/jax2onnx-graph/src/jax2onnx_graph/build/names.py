@@ -8,12 +8,23 @@ import inspect
 import itertools
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from jax2onnx_graph.errors import OptionError
 
-__all__ = ["Names", "Origin", "by_paths", "new_names", "numbered", "printable", "renamed", "title", "user_line"]
+__all__ = [
+    "Names",
+    "Origin",
+    "by_paths",
+    "new_names",
+    "numbered",
+    "printable",
+    "renamed",
+    "title",
+    "unwrapped",
+    "user_line",
+]
 
 
 T = TypeVar("T")
@@ -152,7 +163,16 @@ def _inside(fn: object) -> object:
         return fn.func
     if isinstance(fn, types.MethodType):
         return fn.__self__
-    return inspect.unwrap(fn) if callable(fn) else fn
+    return unwrapped(fn) if callable(fn) else fn
+
+
+def unwrapped(fn: Callable[..., object]) -> Callable[..., object]:
+    """The function that jit, `functools.wraps` and their like are around, whatever the `__getattr__` of an object answers."""
+    met: dict[int, object] = {}
+    while id(fn) not in met and inspect.getattr_static(fn, "__wrapped__", None) is not None:
+        met[id(fn)] = fn
+        fn = fn.__wrapped__  # type: ignore[attr-defined]
+    return fn
 
 
 def renamed(node: str, op_type: str) -> str:

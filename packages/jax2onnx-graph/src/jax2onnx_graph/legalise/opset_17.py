@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.errors import ConversionError
@@ -58,10 +60,10 @@ class Opset17Pass(GraphPass):
 def _name_axes(editor: GraphEditor, node: ir.Node) -> None:
     """Rule 1 for a reduction; one of no axes at all, or of some that are computed, stays as it is."""
     axes, attributes = operand(node, 1), attribute_values(node)
-    numbers = known(axes)
+    numbers = np.array([], np.int64) if axes is None else known(axes)
     keeps_all = attributes.pop("noop_with_empty_axes", 0) == 1
-    if axes is None if numbers is None else numbers.size > 0 or not keeps_all:
-        named = None if numbers is None or numbers.size == 0 else [int(axis) for axis in numbers]
+    if numbers is not None and (numbers.size > 0 or not keeps_all):
+        named = [int(axis) for axis in numbers] or None
         editor.put(node, node.op_type, node.inputs[:1], {**attributes, "axes": named})
 
 
@@ -69,7 +71,9 @@ def _of_later_opsets(model: ir.Model) -> dict[str, list[ir.Node]]:
     """Operator -> nodes of it that opset 17 does not have in this form."""
     found: dict[str, list[ir.Node]] = {}
     for node in all_nodes(model):
-        is_written = node.op_type in _REDUCTIONS and len(node.inputs) == 1
+        is_written = (
+            node.op_type in _REDUCTIONS and len(node.inputs) == 1 and "noop_with_empty_axes" not in node.attributes
+        )
         if not node.domain and not is_written and not means_the_same(node, opset_of(model), 17):
             found.setdefault(operator_key(node), []).append(node)
     return found

@@ -23,6 +23,21 @@ def test_a_merged_query_is_transposed_instead(fused):
     assert operators[-3:] == ["Attention", "Transpose", "Reshape"]
 
 
+@pytest.mark.parametrize(("heads", "width"), [(2, 4), (4, 2), (8, 1), (1, 8)])
+@pytest.mark.parametrize("query", ["v3", "q"])
+def test_heads_that_are_not_those_of_the_attention_stay(fused, heads, width, query):
+    body = f"q = Neg(v3) y = Attention<q_num_heads = 4, kv_num_heads = 4, scale = 0.3>({query}, k3, v3)"
+    operators = fused(AttentionLayout(), MERGED + body, f"float[B,{heads},T,{width}] x", "float[B,T,8] y")
+    assert (operators[-1] == "Reshape") is (heads == 4)
+
+
+def test_a_query_with_other_heads_is_transposed(fused):
+    body = """n = Constant<value = int64[3] {0, 0, 16}>() zt = Transpose<perm = [0,2,1,3]>(z) q = Reshape(zt, n)
+        y = Attention<q_num_heads = 4, kv_num_heads = 2, scale = 0.3>(q, k3, v3)"""
+    operators = fused(AttentionLayout(), MERGED + body, "float[B,2,T,4] x, float[B,2,T,8] z", "float[B,T,16] y")
+    assert operators.count("Transpose") == 3
+
+
 def test_merged_keys_stay(fused):
     body = "y = Attention<q_num_heads = 2, kv_num_heads = 2>(x, x, x)"
     assert fused(AttentionLayout(), body, "float[B,5,8] x") == ["Attention"]

@@ -52,11 +52,12 @@ def test_what_cannot_be_moved_stays(body):
         "a = Mod(k, k) f = Cast<to = 1>(a) t = Add(f, s)",
         "a = ReduceMax(z) t = Add(a, s)",
         "a = Gather(z, o) t = Add(a, s)",
+        "a = ScatterElements(x, k, x) t = Add(a, s)",
     ],
-    ids=["division", "remainder", "maximum", "gather"],
+    ids=["division", "remainder", "maximum", "gather", "scatter"],
 )
 def test_what_may_fail_stays_in_a_loop_that_may_not_run(body):
-    may_fail = {"Div", "Mod", "ReduceMax", "Gather"}
+    may_fail = {"Div", "Mod", "ReduceMax", "Gather", "ScatterElements"}
     assert not may_fail & set(_split(body)[0])
     assert may_fail & set(_split(body, count="m")[0])
 

@@ -79,6 +79,15 @@ def test_readers_of_stacks(rewrite, name):
     assert any("Unsqueeze" in one for one in found) is not is_merged
 
 
+@pytest.mark.parametrize("end", ["y0 = Reshape(s, t)", "r = Reshape(s, t) y0 = Neg(r)"])
+def test_stacks_that_a_branch_reads_stay(rewrite, end):
+    text = f"""g (float[2,3,4] x, float[2,3,4] z, bool b) => (float[2,6,4] y) <int64[1] one = {{1}}, int64[3] t = {{2, 6, 4}}> {{
+        u = Unsqueeze(x, one) v = Unsqueeze(z, one) s = Concat<axis = 1>(u, v)
+        y = If(b) <then_branch = f () => (float[2,6,4] y0) {{ {end} }}, else_branch = h () => (float[2,6,4] y1) {{ y1 = Concat<axis = 1>(x, z) }}> }}"""
+    (found,) = rewrite(MergeStacks(), HEAD + text)
+    assert found.startswith("If")
+
+
 @pytest.mark.parametrize(("size", "is_merged"), [(3, True), ("M", False)])
 def test_stacks_along_axes_of_known_size(rewrite, size, is_merged):
     nodes = "u = Unsqueeze(x, one) v = Unsqueeze(z, one) s = Concat<axis = 1>(u, v) y = Reshape(s, t)"

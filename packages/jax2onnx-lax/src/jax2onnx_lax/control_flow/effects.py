@@ -18,7 +18,7 @@ rules = Rules()
 @rules.lower(
     "name", "sharding_constraint", "layout_constraint", "pvary", "reshard", "preduced", "reduced_vary_cast",
     "reduced_vary_cast_p", "vary_unreduced_cast", "vary_unreduced_cast_p", "stop_gradient", "device_put",
-    "xla_metadata_value", physical=True,
+    "xla_metadata_value", "shard_alike", physical=True,
 )  # fmt: skip
 def annotation(ctx: Context, *operands: Value, **_: object) -> Sequence[Value]:
     """An annotation changes no value."""

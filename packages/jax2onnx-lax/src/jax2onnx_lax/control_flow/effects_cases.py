@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Layout, with_layout_constraint
+from jax.experimental.shard_alike import shard_alike
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jax2onnx_core import Case
@@ -143,6 +144,8 @@ cases = [
          [(4, 3)], covers=("preduced",), expect="Identity"),
     Case("layout_constraint", lambda x: with_layout_constraint(jnp.sin(x), Layout((0, 1))), [(4, 3)],
          covers=("layout_constraint",), expect="Sin"),
+    Case("shard_alike", lambda x: shard_alike(jnp.sin(x), jnp.cos(x)), [("N", 3)], covers=("shard_alike",),
+         expect=["Sin", "Cos"]),
     Case("metadata", lambda x: set_xla_metadata(jnp.sin(x), colour="red"), [("N", 3)], covers=("xla_metadata_value",),
          expect="Sin"),
     Case("debug", jax.jit(_printing), [(4, 3)], covers=("debug_print", "debug_callback", "inspect_sharding"),

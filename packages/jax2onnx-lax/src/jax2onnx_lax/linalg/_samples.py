@@ -5,12 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-__all__ = ["adjoint", "definite", "dominant", "hermitian"]
+from jax2onnx_lax.linalg._matrix import adjoint
 
-
-def adjoint(a: jax.Array) -> jax.Array:
-    """The conjugate transpose."""
-    return jnp.conj(jnp.swapaxes(a, -1, -2))
+__all__ = ["definite", "dominant", "hermitian"]
 
 
 def hermitian(a: jax.Array) -> jax.Array:

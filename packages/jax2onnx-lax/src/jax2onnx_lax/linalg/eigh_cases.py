@@ -9,7 +9,8 @@ from jax import lax
 from jax2onnx_core import Case
 
 from jax2onnx_lax._case_helpers import at_most
-from jax2onnx_lax.linalg._samples import adjoint, hermitian
+from jax2onnx_lax.linalg._matrix import adjoint
+from jax2onnx_lax.linalg._samples import hermitian
 
 __all__ = ["cases"]
 

@@ -9,7 +9,8 @@ from jax import lax
 from jax2onnx_core import Case
 
 from jax2onnx_lax._case_helpers import at_most
-from jax2onnx_lax.linalg._samples import adjoint, definite
+from jax2onnx_lax.linalg._matrix import adjoint
+from jax2onnx_lax.linalg._samples import definite
 
 __all__ = ["cases"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax2onnx_core import Case
 
 from jax2onnx_lax._case_helpers import at_most
-from jax2onnx_lax.linalg._samples import adjoint
+from jax2onnx_lax.linalg._matrix import adjoint
 
 __all__ = ["cases"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -39,64 +40,46 @@ _RESIZED = "Resize"
 _MULTIPLIED = "Transpose -> MatMul -> MatMul -> Transpose"
 _IMAGES = [("B", "H", "W", 3)]
 
+_close = functools.partial(Case, rtol=CLOSE)
+
 cases = [
     Case("resize_nearest", _grown("nearest", 2, 3), _IMAGES, covers=("jax.image.resize",), expect=_RESIZED),
-    Case("resize_linear", _grown("bilinear", 2, 2), _IMAGES, expect=_RESIZED, rtol=CLOSE),
-    Case(
+    _close("resize_linear", _grown("bilinear", 2, 2), _IMAGES, expect=_RESIZED),
+    _close(
         "resize_channels_first",
         lambda x: jax.image.resize(x, (*x.shape[:2], 8, 15), "linear"),
         [("B", 3, 4, 5)],
         expect="Resize",
-        rtol=CLOSE,
     ),
-    Case("resize_cubic", _fixed(7, 9, "cubic"), [("B", 4, 5, 3)], expect=_MULTIPLIED, rtol=CLOSE, atol=1e-5),
-    Case("resize_smaller", _fixed(2, 3, "linear"), [("B", 4, 5, 3)], expect=_MULTIPLIED, rtol=CLOSE),
-    Case(
-        "resize_without_antialias",
-        _fixed(2, 3, "lanczos3", False),
-        [("B", 4, 5, 3)],
-        expect=_MULTIPLIED,
-        rtol=CLOSE,
-        atol=1e-5,
+    _close("resize_cubic", _fixed(7, 9, "cubic"), [("B", 4, 5, 3)], expect=_MULTIPLIED, atol=1e-5),
+    _close("resize_smaller", _fixed(2, 3, "linear"), [("B", 4, 5, 3)], expect=_MULTIPLIED),
+    _close(
+        "resize_without_antialias", _fixed(2, 3, "lanczos3", False), [("B", 4, 5, 3)], expect=_MULTIPLIED, atol=1e-5
     ),
-    Case(
-        "resize_pytorch",
-        _fixed(7, 9, jax.image.ResizeMethod.CUBIC_PYTORCH, False),
-        [(2, 4, 5, 3)],
-        rtol=CLOSE,
-        atol=1e-6,
-    ),
-    Case("resize_integers", _fixed(7, 5, "linear"), [(("B", 4, 5, 3), np.uint8)], rtol=CLOSE),
-    Case(
+    _close("resize_pytorch", _fixed(7, 9, jax.image.ResizeMethod.CUBIC_PYTORCH, False), [(2, 4, 5, 3)], atol=1e-6),
+    _close("resize_integers", _fixed(7, 5, "linear"), [(("B", 4, 5, 3), np.uint8)]),
+    _close(
         "resize_one_axis",
         lambda x: jax.image.resize(x, (*x.shape[:2], 3), "linear"),
         [("B", "H", 5)],
         expect="MatMul",
-        rtol=CLOSE,
         atol=1e-6,
     ),
-    Case("resize_of_any_size", _fixed(4, 5, "linear"), _IMAGES, expect=at_most(44), rtol=CLOSE, atol=1e-6),
-    Case(
-        "resize_of_any_size_without_antialias",
-        _fixed(4, 5, "linear", False),
-        _IMAGES,
-        expect=at_most(40),
-        rtol=CLOSE,
-        atol=1e-6,
+    _close("resize_of_any_size", _fixed(4, 5, "linear"), _IMAGES, expect=at_most(44), atol=1e-6),
+    _close(
+        "resize_of_any_size_without_antialias", _fixed(4, 5, "linear", False), _IMAGES, expect=at_most(40), atol=1e-6
     ),
-    Case(
+    _close(
         "resize_gradient",
         jax.grad(lambda x: jax.image.resize(x, (2, 7, 6, 3), "cubic").sum()),
         [(2, 4, 5, 3)],
-        rtol=CLOSE,
         atol=1e-5,
     ),
-    Case(
+    _close(
         "preprocessing",
         _preprocessed,
         [(("B", 12, 10, 3), np.uint8)],
         expect="Cast -> Transpose -> MatMul -> MatMul -> Slice -> Div -> Sub -> Div -> Transpose",
-        rtol=CLOSE,
         atol=1e-5,
     ),
 ]

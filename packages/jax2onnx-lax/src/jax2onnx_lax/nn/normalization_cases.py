@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -105,40 +106,28 @@ _GROUP_NORM = expect_graph("Transpose -> Reshape -> InstanceNormalization -> Res
 _INSTANCE_NORM = "Transpose -> InstanceNormalization -> Transpose"
 _layer_covers, _rms_covers, _group_covers = ("nn.layer_norm",), ("nn.rms_norm",), ("nn.group_norm",)
 
+_close = functools.partial(Case, rtol=CLOSE)
+
 cases = [
-    Case("nn_layer_norm", _layer_norm(1, scaled=True), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM, rtol=CLOSE),
-    Case(
-        "nn_layer_norm_bare",
-        _layer_norm(1, scaled=False),
-        _TOKENS,
-        covers=_layer_covers,
-        expect=_LAYER_NORM,
-        rtol=CLOSE,
-    ),
-    Case(
+    _close("nn_layer_norm", _layer_norm(1, scaled=True), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM),
+    _close("nn_layer_norm_bare", _layer_norm(1, scaled=False), _TOKENS, covers=_layer_covers, expect=_LAYER_NORM),
+    _close(
         "nn_layer_norm_over_two_axes",
         _layer_norm(2, scaled=True),
         [("B", 3, 4)],
         covers=_layer_covers,
         expect=_LAYER_NORM,
-        rtol=CLOSE,
     ),
-    Case(
+    _close(
         "nn_rms_norm",
         _rms_norm(1),
         _TOKENS,
         covers=_rms_covers,
         expect="RMSNormalization",
-        rtol=CLOSE,
         declines="there is an operator, or half precision needs float32 statistics",
     ),
-    Case(
-        "nn_rms_norm_biased",
-        _rms_norm(1, biased=True),
-        _TOKENS,
-        covers=_rms_covers,
-        rtol=CLOSE,
-        expect="RMSNormalization -> Add",
+    _close(
+        "nn_rms_norm_biased", _rms_norm(1, biased=True), _TOKENS, covers=_rms_covers, expect="RMSNormalization -> Add"
     ),
     Case(
         "nn_rms_norm_over_two_axes_opset_18",
@@ -162,7 +151,7 @@ cases = [
         expect=["Unsqueeze -> Sub -> Div", "Unsqueeze -> Add -> Sqrt -> Div"],
         declines="the statistics are not constants",
     ),
-    Case("nn_group_norm", _group_norm(2), [("B", "H", "W", 8)], covers=_group_covers, expect=_GROUP_NORM, rtol=CLOSE),
+    _close("nn_group_norm", _group_norm(2), [("B", "H", "W", 8)], covers=_group_covers, expect=_GROUP_NORM),
     Case(
         "nn_group_norm_of_each_channel",
         _group_norm(8),
@@ -170,20 +159,18 @@ cases = [
         covers=_group_covers,
         expect=_INSTANCE_NORM,
     ),
-    Case(
+    _close(
         "nn_group_norm_of_channels_first",
         _group_norm_of_channels_first(2),
         [("B", 8, "H", "W")],
         covers=_group_covers,
-        rtol=CLOSE,
         expect=["Reshape -> InstanceNormalization -> Reshape -> Mul -> Add", "Shape -> Reshape"],
     ),
-    Case(
+    _close(
         "nn_group_norm_of_vectors",
         _group_norm_of_channels_first(2),
         [("B", 8)],
         covers=_group_covers,
-        rtol=CLOSE,
         expect="Reshape -> InstanceNormalization -> Reshape -> Mul -> Add",
     ),
     Case(

@@ -19,7 +19,7 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._bounds import is_moderate
 from jax2onnx_lax.recurrence._logarithms import logarithm
-from jax2onnx_lax.recurrence._matrix import Matrices
+from jax2onnx_lax.recurrence._matrix import Matrices, MatrixSolution
 from jax2onnx_lax.recurrence._readouts import Readout
 from jax2onnx_lax.recurrence._sequential import sequential_scan
 from jax2onnx_lax.recurrence._values import BatchedArray, Term
@@ -36,26 +36,17 @@ _SEGMENT = 256
 _RANGE, _FINITE = 60.0, 1e4
 
 
-class ChunkSolution:
-    """The states by chunks of steps.
+class ChunkSolution(MatrixSolution):
+    """The states by chunks of steps."""
 
-    Attributes:
-      segment: the number of steps to compute at once.
-
-    Args:
-      form: the update of the state in a step.
-      init: the first state.
-      length: the number of steps.
-    """
+    segment = _SEGMENT
 
     def __init__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> None:
-        self._form, self._init, self._length = form, init, length
+        super().__init__(form, init, length)
         self._solved: dict[tuple[int, int], _Chunks] = {}
-        self.segment: int | None = _SEGMENT
-        self.conditions: list[jax.Array] = []
 
     def _chunks(self, key: int | None) -> _Chunks:
-        matrices = Matrices.from_form(self._form, self._init, self._length, key)
+        matrices = self.matrices(key)
         place = matrices.key, matrices.value
         if place not in self._solved:
             chunks = _Chunks.from_matrices(matrices, self.conditions)
@@ -73,7 +64,7 @@ class ChunkSolution:
 
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
-        chunks = self._chunks(Readout.axis(term, self._form.shape))
+        chunks = self._chunks(Readout.axis(term, self.form.shape))
         read = Readout.from_term(term, chunks.matrices)
         query = read.query(chunks.matrices)
         self.conditions.append(is_moderate(query))

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax2onnx_core import Dim
 from jax2onnx_core.jaxprs import is_static
 
@@ -43,8 +42,8 @@ _GREATEST_DECAY = 1.00001
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ElementwiseSolution:
-    """The states of all steps.
+class _Recurrence:
+    """A state each of whose elements is a recurrence of its own.
 
     Attributes:
       form: the update of the state in a step.
@@ -55,6 +54,19 @@ class ElementwiseSolution:
     form: AffineUpdate
     init: jax.Array
     length: Dim
+
+    @functools.cached_property
+    def _update(self) -> jax.Array:
+        """The addends of the state in all steps, `[length, ...]`."""
+        form, dtype, dims = self.form, self.init.dtype, (self.length, *self.form.shape)
+        if not form.update:
+            return jnp.zeros(dims, dtype)
+        found: BatchedArray = Value(form.shape, dtype, terms=form.update).array()
+        return jnp.broadcast_to(found.array if found.timed else found.array[None], dims)
+
+
+class ElementwiseSolution(_Recurrence):
+    """The states of all steps."""
 
     @property
     def segment(self) -> int | None:
@@ -109,24 +121,10 @@ class ElementwiseSolution:
         arrays = [part.array if part.timed else part.array[None] for part in parts]
         return _Decay(functools.reduce(jnp.add, arrays).astype(dtype), any(part.timed for part in parts))
 
-    @functools.cached_property
-    def _update(self) -> jax.Array:
-        return _updates(self.form, self.init.dtype, self.length)
 
+class SumSolution(_Recurrence):
+    """States that each step adds something to: running sums, in the order of the steps."""
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SumSolution:
-    """States that each step adds something to: running sums, in the order of the steps.
-
-    Attributes:
-      form: the update of the state in a step.
-      init: the first state.
-      length: the number of steps.
-    """
-
-    form: AffineUpdate
-    init: jax.Array
-    length: Dim
     segment: None = None
     conditions: Sequence[jax.Array] = ()
 
@@ -139,26 +137,18 @@ class SumSolution:
     @functools.cached_property
     def _all(self) -> jax.Array:
         """The first state, and those after each step."""
-        return jnp.cumsum(jnp.concatenate([self.init[None], _updates(self.form, self.init.dtype, self.length)]), 0)
+        return jnp.cumsum(jnp.concatenate([self.init[None], self._update]), 0)
 
     @property
     def last(self) -> jax.Array:
         """The state after all steps: the last of all where these are read, else one sum."""
         if "_all" in vars(self):
             return self._all[-1]
-        return self.init + jnp.sum(_updates(self.form, self.init.dtype, self.length), 0, dtype=self.init.dtype)
+        return self.init + jnp.sum(self._update, 0, dtype=self.init.dtype)
 
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
         return read_stack(term, self._all[1:] if term.when == "after" else self._all[:-1])
-
-
-def _updates(form: AffineUpdate, dtype: np.dtype, length: Dim) -> jax.Array:
-    """The addends of a state in all steps, `[length, ...]`."""
-    if not form.update:
-        return jnp.zeros((length, *form.shape), dtype)
-    found: BatchedArray = Value(form.shape, dtype, terms=form.update).array()
-    return jnp.broadcast_to(found.array if found.timed else found.array[None], (length, *form.shape))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

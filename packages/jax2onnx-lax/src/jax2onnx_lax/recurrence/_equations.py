@@ -164,10 +164,11 @@ def _negated(reader: FormulaReader, eqn: Equation, operands: list[Formula]) -> S
 def _quotient(reader: FormulaReader, eqn: Equation, operands: list[Formula]) -> Sequence[Formula]:
     """A quotient by a constant, or by 1 + exp(-x), which is a product with σ(x)."""
     dividend, divisor = operands
-    array = None if divisor.affine is None else divisor.affine.array
-    if array is not None and array.all():
-        assert divisor.affine is not None
-        return [dividend * Formula.from_affine(Affine((), 1 / array, divisor.affine.batch, divisor.affine.biases))]
+    if divisor.affine is not None and divisor.affine.array is not None:
+        with np.errstate(divide="ignore", over="ignore"):
+            inverse = 1 / divisor.affine.array
+        if np.isfinite(inverse).all():
+            return [dividend * Formula.from_affine(Affine((), inverse, divisor.affine.batch, divisor.affine.biases))]
     for atom in {atom for monomial in divisor.terms for atom, _ in monomial}:
         numbers = {monomial: affine.number() for monomial, affine in divisor.terms.items()}
         if numbers == {ONE: 1.0, frozenset([(atom, 1)]): 1.0} and atom.op_type == "Exp":

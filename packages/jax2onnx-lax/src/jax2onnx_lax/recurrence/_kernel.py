@@ -14,7 +14,7 @@ from jax2onnx_core.jaxprs import is_static
 from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._logarithms import logarithm
-from jax2onnx_lax.recurrence._matrix import Delta, Matrices
+from jax2onnx_lax.recurrence._matrix import Delta, Matrices, MatrixSolution
 from jax2onnx_lax.recurrence._readouts import Readout
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Term
 from jax2onnx_lax.recurrence.linear_attention import linear_attention
@@ -22,23 +22,10 @@ from jax2onnx_lax.recurrence.linear_attention import linear_attention
 __all__ = ["KernelSolution"]
 
 
-class KernelSolution:
-    """The states by linear attention, called once for each way in which they are read.
+class KernelSolution(MatrixSolution):
+    """The states by linear attention, called once for each way in which they are read."""
 
-    Attributes:
-      segment: None, as the kernel takes all steps.
-
-    Args:
-      form: the update of the state in a step.
-      init: the first state.
-      length: the number of steps.
-    """
-
-    def __init__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> None:
-        self._form, self._init, self._length = form, init, length
-        self._last: jax.Array | None = None
-        self.segment: int | None = None
-        self.conditions: list[jax.Array] = []
+    _last: jax.Array | None = None
 
     @staticmethod
     def takes(form: AffineUpdate, init: jax.Array, length: Dim) -> bool:
@@ -49,17 +36,15 @@ class KernelSolution:
     def last(self) -> jax.Array:
         """The state after all steps."""
         if self._last is None:
-            operands = _Operands.from_matrices(
-                Matrices.from_form(self._form, self._init, self._length, None), self.conditions
-            )
+            operands = _Operands.from_matrices(self.matrices(None), self.conditions)
             query = jnp.zeros_like(operands.key)
             self._last = operands.call(query)[1]
         return self._last
 
     def read(self, term: Term) -> BatchedArray:
         """See `Solution`."""
-        key = Readout.axis(term, self._form.shape)
-        matrices = Matrices.from_form(self._form, self._init, self._length, key)
+        key = Readout.axis(term, self.form.shape)
+        matrices = self.matrices(key)
         read = Readout.from_term(term, matrices)
         operands = _Operands.from_matrices(matrices, self.conditions)
         query = read.query(matrices)

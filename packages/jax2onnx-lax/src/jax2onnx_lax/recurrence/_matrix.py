@@ -13,7 +13,7 @@ from jax2onnx_lax.recurrence._affine_updates import AffineUpdate
 from jax2onnx_lax.recurrence._errors import UnsuitableError
 from jax2onnx_lax.recurrence._values import BatchedArray, Factor, Label, Term, product
 
-__all__ = ["Delta", "Matrices"]
+__all__ = ["Delta", "Matrices", "MatrixSolution"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +161,30 @@ def _without(factors: Sequence[Factor], removed: Sequence[Factor]) -> list[Facto
             return None
         left.remove(found)
     return left
+
+
+class MatrixSolution:
+    """The states of a recurrence of matrices.
+
+    Attributes:
+      segment: the number of steps to compute at once; None for all of them.
+      conditions: what has to hold for the results to be those of the loop.
+
+    Args:
+      form: the update of the state in a step.
+      init: the first state.
+      length: the number of steps.
+    """
+
+    segment: int | None = None
+
+    def __init__(self, form: AffineUpdate, init: jax.Array, length: Dim) -> None:
+        self.form, self._init, self._length = form, init, length
+        self.conditions: list[jax.Array] = []
+
+    def matrices(self, key: int | None) -> Matrices:
+        """The recurrence with the roles of its axes; see `Matrices.from_form`."""
+        return Matrices.from_form(self.form, self._init, self._length, key)
 
 
 def _separates(form: AffineUpdate, key: int, value: int) -> bool:

@@ -324,7 +324,7 @@ COLLECTIVES: Mapping[str, ShardRule] = {
     **dict.fromkeys(
         ("pvary", "preduced", "reduced_vary_cast", "reduced_vary_cast_p", "vary_unreduced_cast", "vary_unreduced_cast_p",
          "name", "sharding_constraint", "layout_constraint", "reshard", "xla_metadata_value", "optimization_barrier",
-         "stop_gradient", "device_put"),
+         "stop_gradient", "device_put", "shard_alike"),
         annotation,
     ),
     **dict.fromkeys(("debug_callback", "debug_print", "inspect_sharding"), lambda run, eqn, *operands: []),

@@ -34,6 +34,7 @@ SIZES = {
     "jax.numpy:indices": ("dimensions",),
     "jax.numpy:diag_indices": ("n",),
     "jax.numpy.fft:fftfreq": ("n",),
+    "jax.random:split": ("num",),
     "jax.numpy:eye": ("N", "M"),
     "jax.numpy:identity": ("n",),
     "jax.numpy:tri": ("N", "M"),
@@ -105,6 +106,14 @@ def _reshaped(x: jax.Array, shape: Sequence[object]) -> jax.Array:
         rest = once(number, f"rest of {x.size} for {dims}", lambda: jnp.asarray(x.size) // jnp.maximum(product, 1))
         dims = tuple(size_of(rest, "reshape") if isinstance(dim, int) and dim == -1 else dim for dim in dims)
     return resized(x, dims)
+
+
+@composites.call("jax.random:choice", name="jax.random.choice", is_required=True)
+def choice(key: jax.Array, a: jax.Array | int, *args: object, **kwargs: object) -> Replacement | None:
+    """Draws from the numbers up to one that is no fixed number; from none of them JAX draws none."""
+    if not is_number_from_data(a):
+        return None
+    return Replacement(jax.random.choice(key, size_of(a, "choice", least=1), *args, **kwargs))
 
 
 @composites.call("jax.lax:top_k", name="jax.lax.top_k", is_required=True)

@@ -11,6 +11,7 @@ import jax.scipy.fft  # which jax.scipy loads where it is used first: too late t
 import jax.scipy.signal
 import numpy as np
 from jax2onnx_core import Composites, Dim, Replacement
+from jax2onnx_core.frontend.sizes import is_number_from_data, size_of
 from jax2onnx_core.jaxprs import is_static, is_symbolic_dim
 
 from jax2onnx_lax._compat import max_dim
@@ -154,6 +155,7 @@ def permutation(
     key: jax.Array, x: jax.Array | Dim, axis: int = 0, independent: bool = False, **sharding: object
 ) -> Replacement | None:
     """The permutation that JAX draws for this number of elements."""
+    x = size_of(x, "permutation") if is_number_from_data(x) else x
     array = jnp.arange(x) if is_symbolic_dim(x) else jnp.asarray(x)
     if is_static(array.size):
         return None

@@ -87,7 +87,7 @@ class _DequantisedWeights(GraphPass):
     reads the product with its bias; else it dequantises the weight at each call. Float8 it dequantises always.
 
     1. `MatMul(x, w)` becomes `MatMul(x, DequantizeLinear(numbers, scales))`, once for all products of a weight in a graph.
-    2. `Relu(y)` of a product `y` with 4 bits, or of a sum with it, becomes `Max(y, 0)`, `Clip(y, a, b)` becomes `Min(Max(y, a), b)`,
+    2. In its graph, `Relu(y)` of a product `y` with 4 bits, or of a sum with it, becomes `Max(y, 0)`, `Clip(y, a, b)` becomes `Min(Max(y, a), b)`,
        where these keep NaN.
     """
 
@@ -128,7 +128,7 @@ class _DequantisedWeights(GraphPass):
         if not all(editor.guarantees(operator, product, "nan") for operator in ("Max", "Min")):
             return
         for reader, _ in product.uses():
-            if reader.domain or reader.op_type not in ("Add", "Clip", "Relu"):
+            if reader.graph is not editor.graph or reader.domain or reader.op_type not in ("Add", "Clip", "Relu"):
                 continue
             if reader.op_type == "Add":
                 self._without_relu(editor, reader.outputs[0])

@@ -75,6 +75,10 @@ class BundleStates(SavedStates):
             raise KeyError(f"There is no state {name!r}; the states are {', '.join(self._owners) or 'none'}.")
         return self._owners[name]
 
+    def fitting(self, name: str, array: Array) -> Array:
+        """The value that a state is set to. Raises KeyError where there is no such state, RuntimeInputError where it does not fit."""
+        return self._owner(name).state.fitting(name, array)
+
     def checked(self, name: str, array: Array) -> Array:
         """The value of a state that was read from a file. Raises RuntimeInputError where it does not fit."""
         return self._owners[name].state.checked(name, array)

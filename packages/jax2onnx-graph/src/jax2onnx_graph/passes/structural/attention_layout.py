@@ -44,15 +44,18 @@ class AttentionLayout(NodePass[_HeadsFirst]):
     operators = frozenset({"Attention"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _HeadsFirst | Declined | None:
-        key, value = (_heads_first(x) for x in node.inputs[1:3])
-        if (key is None and value is None) or not _is_merged(node):
+        if not _is_merged(node):
+            return None
+        heads = node.attributes["kv_num_heads"].as_int()
+        key, value = (_heads_first(x, heads) for x in node.inputs[1:3])
+        if key is None and value is None:
             return None
         if key is None or value is None:
             first, last = ("values", "keys") if key is None else ("keys", "values")
             return Declined(f"the {first} have their heads first, and the {last} have not", node)
         if len(node.outputs) != 1 or any(node.inputs[4:]):
             return Declined("it has a past or further results", node)
-        return _HeadsFirst(key, value, _heads_first(node.inputs[0]))
+        return _HeadsFirst(key, value, _heads_first(node.inputs[0], node.attributes["q_num_heads"].as_int()))
 
     def rewrite(self, node: ir.Node, match: _HeadsFirst, editor: GraphEditor) -> None:
         batch, length, width = labelled(dims_of(node.outputs[0]) or ())
@@ -75,13 +78,13 @@ def _is_merged(node: ir.Node) -> bool:
     return len(dims) == 3 and isinstance(dims[2], int) and "q_num_heads" in node.attributes
 
 
-def _heads_first(merged: ir.Value | None) -> ir.Value | None:
-    """x [B, K, S, H] where `merged` [B, S, K · H] is a transpose of it, reshaped."""
+def _heads_first(merged: ir.Value | None, count: int) -> ir.Value | None:
+    """x [B, K, S, H] of so many heads where `merged` [B, S, K · H] is a transpose of it, reshaped."""
     reshape = operation(merged, "Reshape")
     transpose = None if reshape is None else operation(reshape.inputs[0], "Transpose")
     if transpose is None or permutation_of(transpose) != _HEADS:
         return None
     batch, length, heads, features = dims_of(transpose.outputs[0]) or (None,) * 4
-    if batch is None or length is None or not isinstance(heads, int) or not isinstance(features, int):
+    if batch is None or length is None or heads != count or not isinstance(features, int):
         return None
-    return transpose.inputs[0] if same_dims(dims_of(merged), (batch, length, heads * features)) else None
+    return transpose.inputs[0] if same_dims(dims_of(merged), (batch, length, count * features)) else None

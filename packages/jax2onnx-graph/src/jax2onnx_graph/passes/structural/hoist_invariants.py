@@ -31,7 +31,7 @@ class HoistInvariants(LoopPass):
        quantizations, which runtimes compute together with what reads them.
     3. A node stays whose result is larger than its operands together and has more than 4 million elements.
     4. Before a loop that may have no iterations go only nodes that cannot fail: no integer division by a number that may be zero,
-       and no Gather, maximum or the like of a tensor that may be empty.
+       no Gather, maximum or the like of a tensor that may be empty, and no scatter, whose indices the loop's condition may keep in range.
     5. Branches of an If keep their nodes, since only one of them is computed.
     """
 
@@ -85,5 +85,7 @@ def _cannot_fail(node: ir.Node) -> bool:
     if node.op_type in ("Div", "Mod") and not is_floating(node.inputs[0]):
         divisor = known(node.inputs[1])
         return divisor is not None and bool(divisor.all())
+    if facts_of(node.op_type).has_reduction:
+        return False
     dims = dims_of(node.inputs[0]) if node.inputs else None
     return node.op_type not in _NEED_ELEMENTS or (dims is not None and all(isinstance(d, int) and d > 0 for d in dims))

@@ -49,7 +49,9 @@ class MergeStacks(NodePass[_Stack]):
             return None
         ((reader, _),) = ((user, i) for user, i in node.outputs[0].uses() if is_read(user))
         axis = axis_of(node, len(dims))
-        if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int) or not _forgets(reader, axis):
+        if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int):
+            return None
+        if reader.graph is not node.graph or not _forgets(reader, axis):
             return None
         operands = [without_axis(value, axis) for value in node.inputs]
         found = [value for value in operands if value is not None]
@@ -72,7 +74,7 @@ class MergeStacks(NodePass[_Stack]):
 
 
 def _forgets(node: ir.Node, axis: int) -> bool:
-    """Whether a node of the same graph is a Reshape that copies no dimension from `axis` on."""
+    """Whether a node is a Reshape that copies no dimension from `axis` on."""
     if node.domain or node.op_type != "Reshape":
         return False
     target = known(node.inputs[1])
