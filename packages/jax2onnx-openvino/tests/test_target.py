@@ -96,6 +96,11 @@ def test_convolutions_over_four_axes_are_refused():
         to_onnx(convolve, [(1, 2, 4, 4, 4, 4), (3, 2, 2, 2, 2, 2)], target="openvino")
 
 
+def test_convolutions_with_filters_of_symbolic_sizes_are_refused():
+    with pytest.raises(ConversionError, match="Conv with a filter of symbolic sizes"):
+        to_onnx(jnp.correlate, [("N",), ("M",)], constraints=["M <= N"], target="openvino")
+
+
 def test_random_bits_are_those_of_jax():
     pytest.importorskip("openvino")
     to_onnx(lambda x: jax.random.bits(jax.random.key(x), (100,)), [((), jnp.uint32)], target="openvino").verify()

@@ -28,6 +28,7 @@ class RefusalsPass(ir.passes.InPlacePass):
     3. Pads by a value that is no constant: the plugin pads by zero.
     4. Outputs without elements, in whose place it gives scalars.
     5. Scans in Scans, and convolutions over more than three axes, which its reader does not take.
+    6. Convolutions with filters of symbolic sizes, for which it has no kernel.
     """
 
     def __init__(self, _: Target = standard_target) -> None:
@@ -59,8 +60,8 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
     for node in all_nodes(model):
         if node.op_type == "Scan" and any(inner.op_type == "Scan" for body in subgraphs(node) for inner in walk(body)):
             yield f"A Scan in a Scan ({place_of(node)})"
-        if node.op_type in ("Conv", "ConvTranspose") and len(dims_of(node.inputs[0]) or ()) > _DEEPEST:
-            yield f"{node.op_type} over more than three axes ({place_of(node)})"
+        if node.op_type in ("Conv", "ConvTranspose"):
+            yield from (f"{node.op_type} {what} ({place_of(node)})" for what in _of_convolution(node))
         key = operator_key(node)
         for dtype in table.lacks(node, opset):
             problem = f"{key} of {dtype}"
@@ -71,3 +72,11 @@ def _of_nodes(model: ir.Model) -> Iterator[str]:
         fill = operand(node, 2) if node.op_type == "Pad" else None
         if fill is not None and constant_tensor(fill) is None:
             yield f"Pad by a value that is no constant ({place_of(node)})"
+
+
+def _of_convolution(node: ir.Node) -> Iterator[str]:
+    image, kernel = (dims_of(value) or () for value in node.inputs[:2])
+    if len(image) > _DEEPEST:
+        yield "over more than three axes"
+    if not all(isinstance(size, int) for size in kernel):
+        yield "with a filter of symbolic sizes"

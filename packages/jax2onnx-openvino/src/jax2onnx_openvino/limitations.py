@@ -8,7 +8,7 @@ __all__ = ["LIMITATIONS"]
 
 LIMITATIONS = (
     Limitation("Softmax", "Softmax of OpenVINO keeps a NaN, but not in the whole row.", operators=("Softmax",),
-               cases=("*::softmax*",), values=("NaN",)),
+               cases=("*::softmax*", "*_of_softmax*"), values=("NaN",)),
     Limitation("Attention", "Attention of OpenVINO gives 0 in a row that is NaN in JAX, because scores or values are, or because all keys are "
                "hidden by minus infinity.", values=("NaN", "hidden keys")),
     Limitation("ReduceMax", "ReduceMax of OpenVINO gives the lowest finite number for a row of nothing but minus infinity, ReduceMin the "
