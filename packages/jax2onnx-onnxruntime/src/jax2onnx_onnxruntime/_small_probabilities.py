@@ -53,27 +53,26 @@ def _counts(values: Iterable[ir.Value], x: ir.Value | None) -> bool:
     """Whether the relative precision of one of the values counts; `x` is what they were computed from."""
     for _ in range(_FAR + 1):
         uses = [use for value in values for use in value.uses()]
-        if any(map(_is_large_or_ordered, uses)):
+        if any(_is_large_or_ordered(node, index) for node, index in uses):
             return True
         # A gate of its own operand, x * Sigmoid(x), is no probability.
         values = dict.fromkeys(
-            use.node.outputs[0]
-            for use in uses
-            if use.node.op_type in _BETWEEN and not (use.node.op_type == "Mul" and x in use.node.inputs)
+            node.outputs[0]
+            for node, _ in uses
+            if node.op_type in _BETWEEN and not (node.op_type == "Mul" and x in node.inputs)
         )
     return False
 
 
-def _is_large_or_ordered(use: ir.Usage) -> bool:
-    """Whether of small numbers, used there, the result is ordinary or large, or the order is asked for."""
-    node = use.node
+def _is_large_or_ordered(node: ir.Node, index: int) -> bool:
+    """Whether of a small operand, that of this index, the result is ordinary or large, or the order is asked for."""
     if node.op_type not in {"Div", "Pow", *_COMPARISONS}:
         return node.op_type in _LARGE_OR_ORDERED
-    if use.idx == 1 and node.op_type == "Div":
+    if index == 1 and node.op_type == "Div":
         return True
-    other = known(node.inputs[1 - use.idx], limit=None)
+    other = known(node.inputs[1 - index], limit=None)
     if node.op_type == "Pow":
-        return use.idx == 0 and (other is None or bool((other < 1).any()))
+        return index == 0 and (other is None or bool((other < 1).any()))
     if node.op_type == "Div":
         return other is None
     return other is None or bool((np.abs(other) < _ORDINARY).any())
