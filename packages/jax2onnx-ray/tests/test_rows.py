@@ -110,6 +110,8 @@ def test_a_checker_tells_the_difference_of_each_row():
     np.testing.assert_allclose(found["largest"], [0, 1], atol=1e-5)
     assert found["detail"][0] == ""
     assert "n at the row id = 11: 1 of 1 elements" in found["detail"][1]
+    with pytest.raises(OptionError, match="expected says which column holds what an output should be"):
+        Checker(batched(), {}, None, {}, None, None)
     with pytest.raises(OptionError, match="no output 'z'"):
         Checker(batched(), {}, None, {"z": "n"}, None, None)
 

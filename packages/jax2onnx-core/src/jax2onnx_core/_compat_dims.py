@@ -16,7 +16,7 @@ from jax._src.export import shape_poly as _shape_poly
 from jax._src.lax import lax as _lax
 from jax2onnx_graph.facts.dims import Dim, Factor, SymbolicDim, Term, is_static
 
-from jax2onnx_core.jax_types import Aval, Equation, PyTreeDef
+from jax2onnx_core.jax_types import Aval, Equation
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -148,13 +148,15 @@ def constraints_kept(scope: jax.export.SymbolicScope) -> Iterator[None]:
             scope._decision_initial_state = None
 
 
-def solve_dims(avals: Sequence[Aval], tree: PyTreeDef) -> tuple[dict[str, Dim], list[tuple[str, int, int]]]:
+def solve_dims(avals: Sequence[Aval]) -> tuple[dict[str, Dim], list[tuple[str, int, int]]]:
     """JAX's own solution of the symbols from the shapes of the arguments.
 
     Returns symbol → expression over synthetic variables, and those variables as
     `(name, argument index, axis)`. Raises ValueError when a symbol cannot be solved.
     """
-    solution, _, synthetic = _shape_poly.solve_dim_vars(tuple(avals), tree)
+    # JAX asks for a tree to name places, and takes it apart into leaves that are no arrays, which some classes refuse.
+    flat = jax.tree_util.tree_structure((tuple(avals), {}))
+    solution, _, synthetic = _shape_poly.solve_dim_vars(tuple(avals), flat)
     return dict(solution), list(synthetic)
 
 

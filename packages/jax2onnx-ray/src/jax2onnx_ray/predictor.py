@@ -76,6 +76,10 @@ class Checker(Predictor):
         super().__init__(batched, inputs, key)
         self.expected, self.rtol, self.atol = expected, rtol, atol
         names = batched.program.output_names
+        if not expected:
+            raise OptionError(
+                f"expected says which column holds what an output should be; the outputs are {', '.join(names)}."
+            )
         if unknown := [name for name in expected if name not in names]:
             raise OptionError(f"expected: there is no output {unknown[0]!r}; the outputs are {', '.join(names)}.")
 

@@ -12,7 +12,7 @@ from jax2onnx_graph.build.names import printable
 from jax2onnx_core import _compat
 from jax2onnx_core.jax_types import KeyPath, KeyPathEntry, PyTree, PyTreeDef
 
-__all__ = ["is_too_deep", "path_name", "structure_difference"]
+__all__ = ["is_too_deep", "path_name", "place", "structure_difference"]
 
 _DEEPEST = 100
 _CONTAINERS = (dict, list, tuple)
@@ -62,11 +62,11 @@ def structure_difference(given: PyTreeDef, wanted: PyTreeDef) -> str:
     """The first place where two different structures of `(args, kwargs)` part, as a sentence."""
     path, is_there, should_be, _ = next(iter(_compat.tree_differences(given, wanted)))
     if _kind(is_there) != _kind(should_be):
-        return f"{_place(path)} is {_kind(is_there)}, but it should be {_kind(should_be)}."
+        return f"{place(path)} is {_kind(is_there)}, but it should be {_kind(should_be)}."
     places, others = _leaf_places(given), _leaf_places(wanted)
     missing, unknown = ([p for p in a if p not in b] for a, b in ((others, places), (places, others)))
     found = [f"{what} {' and '.join(p[:3])}" for what, p in (("missing", missing), ("unknown", unknown)) if p]
-    return f"{', '.join(found) or f'{_place(path)} is another kind of container'}."
+    return f"{', '.join(found) or f'{place(path)} is another kind of container'}."
 
 
 def _kind(thing: str) -> str:
@@ -77,9 +77,10 @@ def _kind(thing: str) -> str:
 
 def _leaf_places(tree: PyTreeDef) -> list[str]:
     leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    return [_place(path) for path, _ in jax.tree_util.tree_flatten_with_path(leaves)[0]]
+    return [place(path) for path, _ in jax.tree_util.tree_flatten_with_path(leaves)[0]]
 
 
-def _place(path: KeyPath) -> str:
+def place(path: KeyPath, positional: str = "args") -> str:
+    """A leaf of `(args, kwargs)` as messages call it; `positional` is the word for the arguments without a name."""
     which, *rest = path
-    return ("args", "kwargs")[which.idx] + keystr(tuple(rest))
+    return (positional, "kwargs")[which.idx] + keystr(tuple(rest))

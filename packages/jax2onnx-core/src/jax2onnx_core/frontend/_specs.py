@@ -47,7 +47,7 @@ class Spec:
 
 
 def read_spec(spec: PyTree, where: str) -> PyTree:
-    """The pytree of `Spec` that `spec` stands for. Raises InputError."""
+    """The pytree of `Spec` that `spec` stands for; one of arrays alone is an example, and stays. Raises InputError."""
     _check_dtype_is_apart(spec, where)
     if _is_shape(spec):
         return Spec(spec, _compat.default_float(), where)
@@ -84,15 +84,14 @@ def _read_tree(spec: PyTree, where: str) -> PyTree:
             f"('B', 4), a pair (shape, dtype), a jax.ShapeDtypeStruct, or an example array. {_STATIC}"
         )
     if _is_example(spec):
-        leaves, tree = jax.tree_util.tree_flatten_with_path(spec)
+        return spec
     return jax.tree_util.tree_unflatten(tree, [read_spec(leaf, where + keystr(path)) for path, leaf in leaves])
 
 
 def _is_example(spec: PyTree) -> bool:
-    """Whether an object of a class of its own, such as a module, holds arrays only: its tuples, of None and empty ones, are no shapes."""
+    """Whether a pytree, such as a module or its parameters, holds arrays only: its tuples, of None and empty ones, are no shapes."""
     leaves = jax.tree_util.tree_leaves(spec)
-    is_object = not isinstance(spec, (tuple, list, Mapping))
-    return is_object and bool(leaves) and all(isinstance(leaf, _ARRAYS) for leaf in leaves)
+    return bool(leaves) and all(isinstance(leaf, _ARRAYS) for leaf in leaves)
 
 
 def _of_number(number: complex, where: str) -> Spec:

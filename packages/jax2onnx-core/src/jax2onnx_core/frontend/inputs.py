@@ -15,7 +15,7 @@ from jax2onnx_graph.labels import symbols_in
 from jax2onnx_runtime.sizes import SymbolSpace
 
 from jax2onnx_core import _compat, _compat_dims
-from jax2onnx_core.frontend._pytrees import is_too_deep, path_name
+from jax2onnx_core.frontend._pytrees import is_too_deep, path_name, place
 from jax2onnx_core.frontend._specs import Spec, read_spec
 from jax2onnx_core.frontend._state_shapes import StateShapes
 from jax2onnx_core.frontend.layouts import NO_LAYOUTS, GivenLayouts, Layouts
@@ -75,7 +75,7 @@ class Inputs:
     @functools.cached_property
     def solution(self) -> DimSolution:
         """Formulas of the symbols' values in the shapes of the inputs. Raises SymbolError where a symbol has none."""
-        return DimSolution(self.names, self.avals, self.tree, self.symbols)
+        return DimSolution(self.names, self.avals, self.symbols)
 
     def space(self, results: Sequence[Aval] = ()) -> SymbolSpace:
         """The sizes that the symbols may have, with the inputs of the model and `results` of the function."""
@@ -129,7 +129,8 @@ def parse_inputs(
         raise InputError("The inputs are nested more than 100 deep, or one of them contains itself.")
     read = (tuple(read_spec(s, f"inputs[{i}]") for i, s in enumerate(specs)),
             {k: read_spec(s, f"kwargs[{k!r}]") for k, s in {**kwargs, **(states or {})}.items()})  # fmt: skip
-    leaves, tree = jax.tree_util.tree_flatten_with_path(read, is_leaf=lambda x: isinstance(x, Spec))
+    found, tree = jax.tree_util.tree_flatten_with_path(read, is_leaf=lambda x: isinstance(x, Spec))
+    leaves = [(path, x if isinstance(x, Spec) else read_spec(x, place(path, "inputs"))) for path, x in found]
     parameters = bound_parameters(fn, len(specs), kwargs)
     taken = Names(reserved)
     names = [taken.unique(_leaf_name(path, parameters)) for path, _ in leaves]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import jax
 
 from jax2onnx_core import _compat_dims
-from jax2onnx_core.jax_types import Aval, PyTreeDef
+from jax2onnx_core.jax_types import Aval
 from jax2onnx_core.jaxprs import Dim, is_symbolic_dim
 from jax2onnx_core.plugins.errors import SymbolError
 from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
@@ -23,7 +23,6 @@ class DimSolution:
 
     Args:
       names, avals: those of the flat inputs.
-      tree: the pytree that they are the leaves of.
       symbols: the symbols of the export.
 
     Attributes:
@@ -34,7 +33,7 @@ class DimSolution:
       SymbolError: a symbol does not follow from the shapes of the inputs.
     """
 
-    def __init__(self, names: Sequence[str], avals: Sequence[Aval], tree: PyTreeDef, symbols: Symbols) -> None:
+    def __init__(self, names: Sequence[str], avals: Sequence[Aval], symbols: Symbols) -> None:
         self.expressions: Mapping[str, Dim] = {}
         self.places: dict[str, tuple[int, int]] = {}
         symbolic = {
@@ -48,9 +47,7 @@ class DimSolution:
         fixed = fixed.union(symbols.fixed) - set(known)
         given = [*avals, *(jax.ShapeDtypeStruct((symbols.parse(name),), bool) for name in sorted(fixed))]
         try:
-            solved, variables = _compat_dims.solve_dims(
-                given, tree if not fixed else jax.tree_util.tree_structure((given, {}))
-            )
+            solved, variables = _compat_dims.solve_dims(given)
         except RecursionError as error:
             texts = ", ".join(repr(c.text) for c in symbols.constraints)
             raise SymbolError(f"The constraints {texts} go in circles; they contradict each other.") from error
