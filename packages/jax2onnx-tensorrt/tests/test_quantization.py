@@ -10,6 +10,7 @@ from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.values import constant_tensor
 from jax2onnx_graph.traversal import all_nodes
+from jax2onnx_runtime.quantization import Mode
 
 
 class Network(nnx.Module):
@@ -24,7 +25,7 @@ class Network(nnx.Module):
 IMAGES = np.random.default_rng(0).uniform(0.5, 2.0, (2, 8, 8, 3)).astype(np.float32)
 
 
-def program(mode: str) -> OnnxProgram:
+def program(mode: Mode) -> OnnxProgram:
     """The network in a mode, whose activations are all above zero."""
     calibration = [(IMAGES,)] if mode == "static_int8" else None
     return to_onnx(Network(nnx.Rngs(0)), [("B", 8, 8, 3)], target="tensorrt").quantize(mode, calibration=calibration)

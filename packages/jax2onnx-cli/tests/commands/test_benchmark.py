@@ -89,6 +89,6 @@ def test_a_file_takes_no_options_of_an_export(refused, jax2onnx):
     for option in (("-i", "f32[B, 64]"), ("--target", "onnx"), ("--opset", "20"), ("--states", "0=0")):
         for command in ("benchmark", "report"):
             assert "with inputs of its own" in refused(command, "dense.onnx", *option)
-    for option in ("--verify", "--profile"):
-        assert "are for an export" in refused("report", "dense.onnx", option)
+    for flag in ("--verify", "--profile"):
+        assert "are for an export" in refused("report", "dense.onnx", flag)
     assert "nowhere.onnx" in refused("benchmark", "nowhere.onnx")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from jax import lax
 from jax2onnx_core import to_onnx
-from jax2onnx_lax.linalg._samples import adjoint, definite
+from jax2onnx_lax.linalg._matrix import adjoint
+from jax2onnx_lax.linalg._samples import definite
 from jax2onnx_testing.checks import check_at_sizes
 
 Results = jax.Array | tuple[jax.Array, ...]
