@@ -42,7 +42,7 @@ _WHERE = Limitation(
 )  # fmt: skip
 _SIGMOID = Limitation(
     "Sigmoid", "Sigmoid is off by up to 1e-7 whatever the size of its result: small ones have few digits, those of numbers below -18 are zero. "
-    "Where a model takes the logarithm or the reciprocal of one, its formula stands instead.", ("float32",), values=("small numbers",),
+    "Where a model divides by one, orders or compares them, or takes the logarithm or a root of one, its formula stands instead.", ("float32",), values=("small numbers",),
 )  # fmt: skip
 _WEBGPU = Limitation(
     "NaN and infinities", "On the graphics card results for NaN and infinities are left open by the language of its shaders.",
