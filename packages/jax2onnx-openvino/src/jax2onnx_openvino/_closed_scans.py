@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import numpy as np
 import onnx_ir as ir
-from jax2onnx_graph.facts.values import dims_of
+from jax2onnx_graph.facts.values import dims_of, given_operands
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 from jax2onnx_graph.rewrite.patterns import copied
 from jax2onnx_graph.traversal import values_in, walk
 
 __all__ = ["ClosedScansPass"]
+
+T = ir.DataType
+# The plugin has no CumSum of these.
+_WITHOUT_SUMS = (T.BOOL, T.INT8, T.UINT8, T.INT16, T.UINT16)
 
 
 class ClosedScansPass(GraphPass):
@@ -19,6 +26,8 @@ class ClosedScansPass(GraphPass):
     2. Each value of an outer graph that the body, or a graph in it, reads becomes a state, which every step hands on as it is.
        Constants may be captured.
     3. A body that reads no row is given zeros, which it subtracts from its first result: otherwise the plugin runs one step.
+    4. A state that a step computes of a row is copied, by a sum along an axis of size 1: the plugin may compute it in the memory of
+       the row, which it overwrites with the next row before it hands the state on (seen in 2026.4).
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -28,6 +37,7 @@ class ClosedScansPass(GraphPass):
                 (body,) = editor.nested_in(node)
                 _compute_moved(body)
                 _read_rows(editor, node, body)
+                _copy_states(node, body)
                 captured = _captured(node)
                 if captured:
                     _close(editor, node, captured)
@@ -68,6 +78,36 @@ def _read_rows(editor: GraphEditor, node: ir.Node, body: GraphEditor) -> None:
     builder = body.after(output)
     graph.outputs[0] = builder.op(operator, output, row, dims=builder.dims(output))
     body.modified = True
+
+
+def _copy_states(node: ir.Node, body: GraphEditor) -> None:
+    """Rule 4."""
+    graph, rows = body.graph, node.attributes["num_scan_inputs"].as_int()
+    states = len(graph.inputs) - rows
+    for index, output in enumerate(graph.outputs[:states]):
+        if output.dtype is None or not _is_made_of(output, set(graph.inputs[states:])):
+            continue
+        builder = body.after(output)
+        dims, first = builder.dims(output), builder.constant([0], np.int64)
+        number = builder.cast(output, np.int32) if output.dtype in _WITHOUT_SUMS else output
+        row = builder.op.Unsqueeze(number, first, dims=None if dims is None else (1, *dims))
+        copy = builder.op.Squeeze(builder.op.CumSum(row, builder.constant(0, np.int64)), first, dims=dims)
+        graph.outputs[index] = builder.cast(copy, output.dtype.numpy())
+        body.modified = True
+
+
+def _is_made_of(value: ir.Value, rows: Collection[ir.Value]) -> bool:
+    """Whether a value may be computed in the memory of one of the rows, which products of matrices are not."""
+    seen, found = set[ir.Value](), [value]
+    while found:
+        one = found.pop()
+        node = one.producer()
+        if one in rows:
+            return True
+        if node is not None and node.op_type not in ("Gemm", "MatMul") and one not in seen:
+            seen.add(one)
+            found += given_operands(node)
+    return False
 
 
 def _body(node: ir.Node) -> ir.Graph:
