@@ -68,7 +68,11 @@ def test_copies_of_states_that_change_places_are_computed():
     }""")
     ClosedScansPass()(model)
     _, body = scan_of(model)
-    assert [output.producer().op_type for output in body.outputs] == ["Squeeze", "Sub", "Sub"]  # the first reads the row
+    assert [output.producer().op_type for output in body.outputs] == [
+        "Squeeze",
+        "Sub",
+        "Sub",
+    ]  # the first reads the row
 
 
 def test_loops_with_captured_and_exchanged_values_are_right():

@@ -101,6 +101,15 @@ def test_convolutions_with_filters_of_symbolic_sizes_are_refused():
         to_onnx(jnp.correlate, [("N",), ("M",)], constraints=["M <= N"], target="openvino")
 
 
+def test_convolutions_of_images_without_elements_are_refused():
+    def convolve(x, w):
+        padded = jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (2, 0, 0), (0, 0, 0)])
+        return jax.lax.conv_general_dilated(padded, w, (1,), [(0, 1)], dimension_numbers=("NWC", "WIO", "NWC"))
+
+    with pytest.raises(ConversionError, match="Conv of an image without elements"):
+        to_onnx(convolve, [("B", 0, 4), (3, 4, 6)], target="openvino")
+
+
 def test_random_bits_are_those_of_jax():
     pytest.importorskip("openvino")
     to_onnx(lambda x: jax.random.bits(jax.random.key(x), (100,)), [((), jnp.uint32)], target="openvino").verify()

@@ -9,6 +9,7 @@ from jax2onnx_graph.errors import ConversionError
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, operand
 from jax2onnx_graph.legalise.kernels import operator_key
 from jax2onnx_graph.opsets import opset_of
+from jax2onnx_graph.rewrite.patterns import source_of
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import all_nodes, place_of, subgraphs, walk
 
@@ -28,7 +29,8 @@ class RefusalsPass(ir.passes.InPlacePass):
     3. Pads by a value that is no constant: the plugin pads by zero.
     4. Outputs without elements, in whose place it gives scalars.
     5. Scans in Scans, and convolutions over more than three axes, which its reader does not take.
-    6. Convolutions with filters of symbolic sizes, for which it has no kernel.
+    6. Convolutions with filters of symbolic sizes, for which it has no kernel, and those of images without elements, which it pads
+       itself: it gives what is in memory.
     """
 
     def __init__(self, _: Target = standard_target) -> None:
@@ -80,3 +82,5 @@ def _of_convolution(node: ir.Node) -> Iterator[str]:
         yield "over more than three axes"
     if not all(isinstance(size, int) for size in kernel):
         yield "with a filter of symbolic sizes"
+    if 0 in (dims_of(source_of(node.inputs[0], "Pad")) or ()):
+        yield "of an image without elements"
