@@ -44,7 +44,7 @@ def _lengthen_mask(editor: GraphEditor, node: ir.Node) -> None:
 
 def _split_heads(editor: GraphEditor, node: ir.Node) -> None:
     b = editor.before(node)
-    heads = [node.attributes.get_int(name, 1) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
+    heads = [node.attributes[name].as_int() for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
     operands = [_split(b, value, count) for value, count in zip(node.inputs[:3], heads, strict=True)]
     attributes = {k: a.value for k, a in node.attributes.items() if k not in ("q_num_heads", "kv_num_heads")}
     result = node.outputs[0]
