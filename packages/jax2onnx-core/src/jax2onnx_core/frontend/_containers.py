@@ -41,6 +41,12 @@ def _slots_of(cls: type) -> list[str]:
     return [name for name, value in vars(cls).items() if isinstance(value, types.MemberDescriptorType)]
 
 
+def _has_dict(value: object) -> bool:
+    """Whether a class of an object has the attribute `__dict__`, which extensions may leave out."""
+    descriptors = types.GetSetDescriptorType, types.MemberDescriptorType
+    return any(isinstance(vars(cls).get("__dict__"), descriptors) for cls in type(value).__mro__)
+
+
 def _has_slots(value: object) -> bool:
     """Whether a class of an object, written in Python, has slots."""
     return any("__slots__" in vars(cls) and _slots_of(cls) for cls in type(value).__mro__)
@@ -48,8 +54,7 @@ def _has_slots(value: object) -> bool:
 
 def attributes_of(value: object) -> list[dict[str, object] | Slots]:
     """The attributes that an object holds itself, whatever its class makes of `dir`: those of its dict, and those in slots."""
-    held = [vars(value)] if type(value).__dictoffset__ else []
-    return [*held, *([Slots(value)] if _has_slots(value) else [])]
+    return [*([vars(value)] if _has_dict(value) else []), *([Slots(value)] if _has_slots(value) else [])]
 
 
 #: With places that are numbers, keys, or names.
