@@ -154,6 +154,13 @@ def test_an_attribute_in_float32_is_compared_as_such():
     assert str(failure.value).startswith("LeakyRelu:B → y has alpha=0.1, not alpha=0.2.\nThe graph:")
 
 
+def test_a_failure_shows_the_graph_with_its_operands():
+    graph = model("g (float[B,3] x, float high) => (float[B,3] y) { z = Clip(x, , high) y = Exp(z) }")
+    with pytest.raises(GraphMismatchError) as failure:
+        match_graph(graph, expect_graph("Tanh"))
+    assert str(failure.value).endswith("\n  Clip:Bx3  (x, , high) → z\n  Exp:Bx3  (z) → y")
+
+
 def test_an_empty_step_is_refused():
     with pytest.raises(ValueError, match="names no operator"):
         match_graph(CHAIN, expect_graph("MatMul -> "))
