@@ -8,6 +8,7 @@ __all__ = [
     "copied",
     "is_floating",
     "is_read_once",
+    "only_reader",
     "operation",
     "other_operand",
     "permutation_of",
@@ -87,12 +88,17 @@ def is_floating(value: ir.Value | None) -> bool:
     return value is not None and value.dtype is not None and value.dtype.is_floating_point()
 
 
+def only_reader(value: ir.Value | None) -> ir.Node | None:
+    """The one node that reads `value`, and once, of those whose results are used, in whatever graph; None for an output of the graph."""
+    if value is None or value.is_graph_output():
+        return None
+    living = list(itertools.islice((user for user, _ in value.uses() if is_read(user)), 2))
+    return living[0] if len(living) == 1 else None
+
+
 def is_read_once(value: ir.Value | None) -> bool:
     """Whether `value` is read once, by a node whose results are used, and is no output of the graph."""
-    if value is None or value.is_graph_output():
-        return False
-    living = (user for user, _ in value.uses() if is_read(user))
-    return len(list(itertools.islice(living, 2))) == 1
+    return only_reader(value) is not None
 
 
 def other_operand(node: ir.Node, one: ir.Value | None) -> ir.Value | None:

@@ -11,8 +11,7 @@ from jax2onnx_graph.facts.values import dims_of, known, same_dims
 from jax2onnx_graph.passes.structural.merge_reshapes import become_view, view_of
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import is_read_once, without_axis
-from jax2onnx_graph.traversal import is_read
+from jax2onnx_graph.rewrite.patterns import only_reader, without_axis
 
 __all__ = ["MergeStacks"]
 
@@ -44,14 +43,11 @@ class MergeStacks(NodePass[_Stack]):
     operators = frozenset({"Concat"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Stack | None:
-        dims = dims_of(node.outputs[0])
-        if dims is None or not is_read_once(node.outputs[0]):
+        dims, reader = dims_of(node.outputs[0]), only_reader(node.outputs[0])
+        if dims is None or reader is None or reader.graph is not node.graph:
             return None
-        ((reader, _),) = ((user, i) for user, i in node.outputs[0].uses() if is_read(user))
         axis = axis_of(node, len(dims))
-        if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int):
-            return None
-        if reader.graph is not node.graph or not _forgets(reader, axis):
+        if axis + 1 == len(dims) or not isinstance(dims[axis + 1], int) or not _forgets(reader, axis):
             return None
         operands = [without_axis(value, axis) for value in node.inputs]
         found = [value for value in operands if value is not None]
