@@ -10,6 +10,7 @@ from jax2onnx_graph.rewrite.patterns import (
     copied,
     is_floating,
     is_read_once,
+    only_reader,
     operation,
     other_operand,
     permutation_of,
@@ -109,6 +110,7 @@ def test_what_values_are_made_of():
 def test_a_value_that_is_read_once():
     read = graph("a = Exp(x) b = Log(a) y = Add(b, z)")
     assert is_read_once(read[0].outputs[0])
+    assert only_reader(read[0].outputs[0]) is read[1]
     assert not is_read_once(read.outputs[0])
     twice = graph("a = Exp(x) y = Mul(a, a)")
     assert not is_read_once(twice[0].outputs[0])

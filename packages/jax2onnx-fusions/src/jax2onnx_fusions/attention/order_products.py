@@ -14,8 +14,7 @@ from jax2onnx_graph.facts.values import constant_tensor, dims_of
 from jax2onnx_graph.forms import Threshold
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import is_read_once, operation
-from jax2onnx_graph.traversal import is_read
+from jax2onnx_graph.rewrite.patterns import only_reader, operation
 
 from jax2onnx_fusions._reasons import UnreadableError
 from jax2onnx_fusions.attention._arrangement import Arrangement, Move, cheapest, moved
@@ -25,6 +24,7 @@ from jax2onnx_fusions.attention._result import Replacement, put_result, replacem
 from jax2onnx_fusions.attention.fuse_attention import FuseAttention
 
 _Order = tuple[Axis, ...]
+_VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,19 +160,13 @@ def _nodes_of(operand: Operand) -> list[ir.Node]:
 def _views_behind(node: ir.Node) -> Iterator[ir.Node]:
     """The views of the result of a node in its graph, one after another, up to the last Transpose, where nothing else reads them."""
     found: list[ir.Node] = []
-    graph = node.graph
-    while is_read_once(node.outputs[0]):
-        (node,) = (user for user, _ in node.outputs[0].uses() if is_read(user))
-        if (
-            node.graph is not graph
-            or node.domain
-            or node.op_type not in ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
-        ):
-            break
-        found.append(node)
-        if node.op_type == "Transpose":
+    graph, reader = node.graph, only_reader(node.outputs[0])
+    while reader is not None and reader.graph is graph and not reader.domain and reader.op_type in _VIEWS:
+        found.append(reader)
+        if reader.op_type == "Transpose":
             yield from found
             found = []
+        reader = only_reader(reader.outputs[0])
 
 
 def _moved_elements(node: ir.Node) -> int:
