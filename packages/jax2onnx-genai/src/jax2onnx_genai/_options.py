@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jax2onnx_generation.decoders.interface import DecoderInterface
+from jax2onnx_generation.sampling import is_whole
 from jax2onnx_generation.texts.tokenizer_files import SpecialTokens, TokenizerFiles
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
@@ -44,9 +45,7 @@ def special_tokens(
         raise OptionError("eos: give the id of the token that ends a text; no file of a tokenizer says which it is.")
     for name, ids in (("eos", tokens.eos), ("bos", [tokens.bos]), ("pad", [tokens.pad])):
         for number in ids:
-            if number is not None and (
-                isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < vocabulary
-            ):
+            if number is not None and (not is_whole(number, 0) or number >= vocabulary):
                 raise OptionError(f"{name}={number!r} is no id of the {vocabulary} tokens of the model.")
     return tokens
 
