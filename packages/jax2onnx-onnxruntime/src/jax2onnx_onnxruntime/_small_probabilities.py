@@ -22,7 +22,7 @@ _FAR = 6
 # Their results are as small as an operand, or as its difference from 1.
 _BETWEEN = frozenset({
     "Abs", "Add", "Cast", "Clip", "Concat", "CumSum", "Div", "Expand", "Gather", "GatherElements", "Identity", "Max", "Min", "Mul", "Neg",
-    "Pow", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Slice", "Squeeze", "Sub", "TopK", "Transpose",
+    "Pow", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Slice", "Squeeze", "Sub", "Transpose",
     "Unsqueeze", "Where",
 })  # fmt: skip
 _LARGE_OR_ORDERED = frozenset({"ArgMax", "ArgMin", "Log", "Reciprocal", "Sqrt", "TopK"})
@@ -68,11 +68,9 @@ def _is_large_or_ordered(node: ir.Node, index: int) -> bool:
     """Whether of a small operand, that of this index, the result is ordinary or large, or the order is asked for."""
     if node.op_type not in {"Div", "Pow", *_COMPARISONS}:
         return node.op_type in _LARGE_OR_ORDERED
-    if index == 1 and node.op_type == "Div":
-        return True
     other = known(node.inputs[1 - index], limit=None)
+    if node.op_type == "Div":
+        return index == 1 or other is None
     if node.op_type == "Pow":
         return index == 0 and (other is None or bool((other < 1).any()))
-    if node.op_type == "Div":
-        return other is None
     return other is None or bool((np.abs(other) < _ORDINARY).any())

@@ -23,7 +23,7 @@ class RefusalsPass(ir.passes.InPlacePass):
     """Look at a legalised model, and raise ConversionError with everything that would not run on the NPU.
 
     1. Inputs with symbolic sizes: its programs are made for fixed ones.
-    2. Graphs in nodes: loops, and conditionals.
+    2. Graphs in nodes: loops and conditionals.
     3. Operators at element types with which they were measured not to run on it, or to be wrong.
     4. Arrays without elements, and of more than five axes.
     """

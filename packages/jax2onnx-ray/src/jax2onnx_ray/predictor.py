@@ -98,7 +98,7 @@ class Checker(Predictor):
 
 
 def _as_output(want: Array, dtype: Dtype) -> Array:
-    """What an output should be: for floats rounded as the output is, else as it is, since whole numbers hold no others."""
+    """The expected output, for floats rounded as the output is, else as it is, since whole numbers hold no others."""
     is_whole = dtype == np.bool_ or "int" in dtype.name
     return want if is_whole or want.dtype.kind in "cO" else want.astype(dtype, copy=False)
 

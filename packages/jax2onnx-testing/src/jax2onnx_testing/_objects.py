@@ -39,7 +39,7 @@ class Change:
 
 
 def claimed_function(claimed: str) -> tuple[object, type | None]:
-    """What a composite claims, "module:qualified.name", and the class of which it is a method, if it is one.
+    """The function that a composite claims, "module:qualified.name", and the class of which it is a method, if it is one.
 
     Raises:
       ModuleNotFoundError: the library is not installed.
