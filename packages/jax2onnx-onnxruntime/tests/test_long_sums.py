@@ -71,6 +71,30 @@ def test_the_operators_of_both_steps(operator: str, dtype: str, operators: list[
     assert [node.op_type for node in model.graph] == operators
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "operators"),
+    [
+        (f"{COLUMN}", f"{COLUMN}", ["Mul", "Reshape", "ReduceSum", "ReduceSum"]),
+        (f"{COLUMN - 1}", f"{COLUMN - 1}", ["MatMul"]),
+        (f"1,{COLUMN}", f"{COLUMN}", ["MatMul"]),
+        (f"{COLUMN}", f"{COLUMN},1", ["MatMul"]),
+    ],
+)
+def test_products_of_long_vectors(first: str, second: str, operators: list[str]) -> None:
+    model = ir.from_onnx_text(
+        f'<ir_version: 8, opset_import: ["" : 18]> g (float[{first}] x, float[{second}] z) => (float y) {{ y = MatMul(x, z) }}'
+    )
+    LongSumsPass()(model)
+    assert [node.op_type for node in model.graph] == operators
+
+
+def test_products_of_vectors_have_the_digits_of_their_type() -> None:
+    x, y = np.full(1 << 18, 0.1, np.float32), np.arange(1 << 18, dtype=np.float32)
+    wanted = x.astype(np.float64) @ x.astype(np.float64), x.astype(np.float64) @ y.astype(np.float64)
+    found = to_onnx(lambda x, y: (jnp.vdot(x, x), jnp.vdot(x, y)), [x, y])(x, y)
+    np.testing.assert_allclose(found, wanted, rtol=3e-6)
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize(
     ("shape", "axes"),
