@@ -110,6 +110,17 @@ def test_convolutions_of_images_without_elements_are_refused():
         to_onnx(convolve, [("B", 0, 4), (3, 4, 6)], target="openvino")
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: jax.nn.logsumexp(x, axis=1), lambda x: jnp.broadcast_to(x.max(1, initial=2)[:, None, None], (x.shape[0], 0, 2)).sum((1, 2)),
+     lambda x: jnp.concatenate([jnp.zeros((x.shape[0], 0)), jnp.ones((x.shape[0], 1))], 1)],
+    ids=["logsumexp", "broadcast", "concatenate"],
+)  # fmt: skip
+def test_arrays_without_elements_have_the_sizes_that_are_computed(function):
+    pytest.importorskip("openvino")
+    to_onnx(function, [("B", 0)], target="openvino").verify()
+
+
 def test_random_bits_are_those_of_jax():
     pytest.importorskip("openvino")
     to_onnx(lambda x: jax.random.bits(jax.random.key(x), (100,)), [((), jnp.uint32)], target="openvino").verify()

@@ -34,7 +34,7 @@ LIMITATIONS = (
     Limitation("TopK", "TopK of OpenVINO gives equal elements in any order. Along axes of up to 1,664,510 this is put right."),
     Limitation("TopK", "TopK of OpenVINO takes one element at least.", operators=("TopK",),
                message="must be greater or equal to 1"),
-    Limitation("Conv", "Convolutions of OpenVINO over images that turn out to have no elements give what is in memory."),
+    Limitation("Conv", "Convolutions and poolings of OpenVINO over images that turn out to have no elements give what is in memory."),
     Limitation("Expand", "OpenVINO gives one element where an axis of size 1 is expanded to none, or where a branch of an If has none.",
                operators=("Expand", "If"), cases=("*empty*", "*nothing*")),
 )  # fmt: skip
