@@ -110,6 +110,12 @@ def test_moments_without_a_gradient_become_zeros_as_in_jax(training):
 
 ASKING = {
     "value in a chain": lambda: optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau(factor=0.5, patience=1)),
+    "value in several steps": lambda: optax.MultiSteps(
+        optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau(factor=0.5, patience=1)), 2
+    ),
+    "nothing, and lets none pass": lambda: optax.GradientTransformation(
+        optax.sgd(1e-2).init, jax.jit(optax.sgd(1e-2).update)
+    ),
     "value_fn": lambda: optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)),
     "obj_fn": lambda: optax.GradientTransformationExtraArgs(
         lambda _: optax.EmptyState(),
@@ -124,7 +130,7 @@ ASKING = {
 
 @pytest.mark.parametrize("asked", ASKING)
 def test_optimizers_get_what_they_ask_for(asked):
-    optimizer, given = optax.with_extra_args_support(ASKING[asked]()), batches((4,), 3, 5)
+    optimizer, given = ASKING[asked](), batches((4,), 3, 5)
     session = to_training(perceptron(), perceptron_loss, optimizer, BATCH).session()
     params, state = perceptron(), optimizer.init(perceptron())
     for batch in given:
@@ -135,7 +141,8 @@ def test_optimizers_get_what_they_ask_for(asked):
         value, gradients = jax.value_and_grad(loss_of)(params)
         more = {"value": value, "grad": gradients, "value_fn": loss_of}
         one: dict[str, Any] = {
-            "obj_fn": {"obj_fn": loss_of}, "grad_fn": {"grad_fn": lambda params, _: jax.grad(loss_of)(params)}, "nothing": {}
+            "obj_fn": {"obj_fn": loss_of}, "grad_fn": {"grad_fn": lambda params, _: jax.grad(loss_of)(params)}, "nothing": {},
+            "nothing, and lets none pass": {},
         }  # fmt: skip
         updates, state = optimizer.update(gradients, state, params, **one.get(asked, more))
         params = optax.apply_updates(params, updates)
