@@ -429,6 +429,31 @@ def test_parameters_that_do_not_move():
         wrong(lambda params, x, labels: (x @ params["hidden"]["w"] + params["hidden"]["b"]).mean())
 
 
+@pytest.mark.parametrize("rate", [0.25, np.float32(0.25), np.array(0.25, np.float32), jnp.float32(0.25)], ids=type)
+def test_an_optimizer_begins_with_the_number_that_is_set_in_its_state(rate):
+    optimizer = optax.inject_hyperparams(optax.sgd)(learning_rate=0.01)
+    state = optimizer.init({"w": jnp.zeros(4)})
+    state.hyperparams["learning_rate"] = rate
+    training = to_training(
+        {"w": jnp.ones(4)}, lambda p, x: (p["w"] * x).sum(), optimizer, [(4,)], optimizer_state=state
+    )
+    session = training.session()
+    session.step(np.arange(4, dtype=np.float32))
+    np.testing.assert_array_equal(training.weights(session)["w"], [1, 0.75, 0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("scale", "is_trained"), [(np.float32(3), True), (jnp.float32(3), True), (3.0, False), (np.int32(3), False)]
+)
+def test_arrays_of_floating_point_are_trained_scalars_among_them(scale, is_trained):
+    training = to_training(
+        {"w": jnp.ones(2), "scale": scale}, lambda p, x: (p["w"] * x * p["scale"]).sum(), optax.sgd(0.5), [(2,)]
+    )
+    session = training.session()
+    session.step(np.ones(2, np.float32))
+    assert training.weights(session)["scale"] == (2 if is_trained else 3)
+
+
 def test_an_optimizer_state_of_another_model():
     other = optax.adam(0.1).init({"w": jnp.zeros(3)})
     with pytest.raises(OptionError, match="optimizer_state is that of another optimizer, or of another model"):
