@@ -31,7 +31,6 @@ from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcas
 from jax2onnx_graph.passes.structural.inline_branches import InlineBranches
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
-from jax2onnx_graph.passes.structural.merge_stacks import MergeStacks
 from jax2onnx_graph.passes.structural.merge_states import MergeStates
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
@@ -71,7 +70,6 @@ def structural_passes() -> list[ContributedPass]:
     passes = [
         RemoveDeadNodes,
         MergeReshapes,
-        MergeStacks,
         FoldConstants,
         InlineBranches,
         FoldCasts,
