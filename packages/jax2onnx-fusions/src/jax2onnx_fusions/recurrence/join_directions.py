@@ -26,7 +26,7 @@ from jax2onnx_fusions.recurrence._results import (
     recurrences,
     views_of_result,
 )
-from jax2onnx_fusions.recurrence._reversals import reapplied, same_tensor
+from jax2onnx_fusions.recurrence._reversals import reapplied
 from jax2onnx_fusions.recurrence.fold_reversals import FoldReversals
 
 _STATES = (5, 6)  # the operands that are first states
@@ -111,7 +111,7 @@ def _is_other_direction(first: ir.Node, second: ir.Node) -> bool:
     return (
         first.op_type == second.op_type
         and {direction_of(first), direction_of(second)} == {"forward", "reverse"}
-        and same_tensor(first.inputs[0], second.inputs[0])
+        and first.inputs[0] is second.inputs[0]
     )
 
 
@@ -176,7 +176,6 @@ def _first_states(first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph
     states: list[list[_Available]] = []
     for index in _STATES:
         given = [operand(node, index) for node in both]
-        given = given[:1] * 2 if same_tensor(*given) else given
         found = [_available(value, position, first) for value in given if value is not None]
         available = [state for state in found if state is not None]
         if len(available) < len(found):
