@@ -67,7 +67,13 @@ def test_first_states(join):
     assert operators == ["Concat", "Concat", "LSTM", "Transpose", "Reshape"]
 
 
-def test_a_first_state_that_is_computed_between(join):
+def test_first_states_that_are_computed_between(join):
+    layers = ["LSTM a forward, , h0, c0;", "t = Tanh(h0) u = Neg(t)", "LSTM b reverse, , u, c0;"]
+    operators = join(f"{' '.join(layers)} y = Concat<axis = 2>(a, b)", x=f"{X}, {H0}, float[1,B,3] c0")
+    assert operators == ["Tanh", "Neg", "Concat", "Concat", "LSTM", "Transpose", "Reshape"]
+
+
+def test_a_first_state_that_the_other_direction_computes(join):
     layers = ["LSTM a forward, , h0, h0;", "t = Tanh(ha)", "LSTM b reverse, , t, h0;"]
     operators = join(f"{' '.join(layers)} y = Concat<axis = 2>(a, b)", x=f"{X}, {H0}")
     assert operators.count("LSTM") == 2
@@ -114,7 +120,7 @@ PLAIN = """wa = Constant<value = float[1,3,2] {1, 2, 3, 4, 5, 6}>()
         (
             f"LSTM a forward, , h0, h0; t = Tanh(ha) LSTM b reverse, , t, h0; {CONCAT}",
             f"{X}, {H0}",
-            "a first state is computed between the two directions",
+            "one direction begins with what the other one computes",
         ),
         (
             f"LSTM a forward, , h0, h1; LSTM b reverse; {CONCAT}",
