@@ -25,7 +25,6 @@ from jax2onnx_graph.passes.structural.fold_flags import FoldFlags
 from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.fold_weight_sums import FoldWeightSums
-from jax2onnx_graph.passes.structural.fold_where import FoldWhere
 from jax2onnx_graph.passes.structural.hoist_invariants import HoistInvariants
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
 from jax2onnx_graph.passes.structural.inline_branches import InlineBranches
@@ -77,7 +76,6 @@ def structural_passes() -> list[ContributedPass]:
         EliminateCommonSubexpressions,
         FoldNeutral,
         FoldWeightSums,
-        FoldWhere,
         FoldFlags,
         FoldTransposes,
         AttentionLayout,
