@@ -27,7 +27,6 @@ from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.fold_weight_sums import FoldWeightSums
 from jax2onnx_graph.passes.structural.hoist_invariants import HoistInvariants
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
-from jax2onnx_graph.passes.structural.inline_branches import InlineBranches
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
 from jax2onnx_graph.passes.structural.merge_states import MergeStates
@@ -70,7 +69,6 @@ def structural_passes() -> list[ContributedPass]:
         RemoveDeadNodes,
         MergeReshapes,
         FoldConstants,
-        InlineBranches,
         FoldCasts,
         ImplicitBroadcast,
         EliminateCommonSubexpressions,
