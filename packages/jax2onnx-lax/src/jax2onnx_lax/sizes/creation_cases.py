@@ -27,7 +27,7 @@ def _fractions(size: Dim) -> tuple[jax.Array, ...]:
         jnp.arange(0.0, 2 * size - 3),
         jnp.arange(0.5, size, dtype=int),
         jnp.arange(3.5, size, np.float32(1.5)),
-        jnp.arange(jnp.asarray(size) * 0.25, jnp.asarray(size) / 2 - 1.5, 0.25),
+        jnp.arange(size * 0.25, size / 2 - 1.5, 0.25),
     )
 
 
