@@ -101,12 +101,18 @@ POSITIONS = {
         "s = Unsqueeze(p, zero) t = Unsqueeze(q, zero) b = Concat<axis = 0>(t, s) e = Concat<axis = 0>(t, s) y = Slice(z, b, e, both)",
         {"p": [5], "q": [7]},
     ),
+    "compared with all numbers": ("n = Constant<value = int64[3] {0, 1, 2}>() y = Equal(i, n)", {"i": [3]}),
+    "all numbers compared with one plus": (f"{TWO} n = Constant<value = int64[1,3] {{0, 1, 2}}>() a = Add(i, two) y = Equal(n, a)", {"i": [1]}),
+    "compared with other numbers": ("n = Constant<value = int64[3] {0, 1, 3}>() y = Equal(i, n)", {}),
+    "compared with zero": ("y = Equal(i, zero)", {}),
+    "compared by another's operator": ("n = Constant<value = int64[3] {0, 1, 2}>() y = other.Equal(i, n)", {}),
+    "less than some": ("n = Constant<value = int64[3] {0, 1, 2}>() y = Less(i, n)", {}),
     "the beginnings of both axes at once": ("y = Slice(z, both_of, both_of, both)", {}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", POSITIONS)
-def test_sums_and_beginnings_of_slices_are_indices_where_that_is_asked_for(name):
+def test_sums_beginnings_of_slices_and_what_is_compared_are_indices_where_that_is_asked_for(name):
     body, expected = POSITIONS[name]
     constants = (
         "zero = Constant<value = int64[1] {0}>() minus = Constant<value = int64[1] {-1}>() both = Constant<value = int64[2] {0, 1}>() "

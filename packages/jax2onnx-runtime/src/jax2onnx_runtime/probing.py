@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.operators import facts_of
@@ -88,8 +89,8 @@ def index_extents(model: ir.Model, *, adding: bool = False) -> dict[str, list[Ex
 
     Args:
       model: the model.
-      adding: whether numbers that others are added to, or at which slices begin, index them, too, as a first position does. An extent
-        is one more than the largest such number.
+      adding: whether numbers that others are added to, at which slices begin, or that are compared with 0, 1, … for a one-hot row index
+        them, too, as a first position does. An extent is one more than the largest such number.
     """
     found: dict[str, list[Extent]] = {}
     starts = _sliced(model) if adding else {}
@@ -97,7 +98,9 @@ def index_extents(model: ir.Model, *, adding: bool = False) -> dict[str, list[Ex
         assert value.name is not None, "the inputs of a finished model have names"
         least = _least_sums(model, value, adding=adding)
         extents = [
-            _before(e, by) for carrier, by in least.items() for e in (*_indexed(carrier), *starts.get(carrier, ()))
+            _before(extent, by)
+            for carrier, by in least.items()
+            for extent in (*_indexed(carrier), *starts.get(carrier, ()), *(_compared(carrier) if adding else ()))
         ]
         if kept := [e for e in dict.fromkeys(extents) if e is not None]:
             found[value.name] = kept
@@ -157,6 +160,14 @@ def _passed_on(model: ir.Model, node: ir.Node, place: int) -> Sequence[ir.Value]
         else [place in element_inputs(node.op_type, len(node.inputs), i) for i in range(len(node.outputs))]
     )
     return [*inner, *(output for output, holds in zip(node.outputs, held, strict=False) if holds)]
+
+
+def _compared(value: ir.Value) -> Iterator[int]:
+    """How many numbers 0, 1, … a value is compared with, where these are several."""
+    for node, place in value.uses():
+        numbers = known(node.inputs[1 - place]) if node.op_type == "Equal" and not node.domain else None
+        if numbers is not None and numbers.size > 1 and (numbers.reshape(-1) == np.arange(numbers.size)).all():
+            yield numbers.size
 
 
 def _sliced(model: ir.Model) -> dict[ir.Value, list[Extent]]:
