@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import onnx_ir as ir
 from jax2onnx_graph.facts.values import dims_of, known, operand
 
-__all__ = ["violations"]
+__all__ = ["MOST_AXES", "violations"]
 
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 _POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
-_MOST_AXES = 5
+MOST_AXES = 5
 
 
 def violations(node: ir.Node) -> Iterator[str]:
@@ -29,8 +29,8 @@ def violations(node: ir.Node) -> Iterator[str]:
     yield from _computed(node)
     for value in (*node.inputs, *node.outputs):
         dims = (None if value is None else dims_of(value)) or ()
-        if len(dims) > _MOST_AXES:
-            yield f"{len(dims)} axes; there are at most {_MOST_AXES}"
+        if len(dims) > MOST_AXES:
+            yield f"{len(dims)} axes; there are at most {MOST_AXES}"
         if 0 in dims:
             yield "an array without elements"
 
