@@ -42,7 +42,7 @@ _COUNTS = {
 class FormsPass(GraphPass):
     """Write operators in the forms that the NPU has.
 
-    1. Booleans are cast to integers of 64 bits by way of 32.
+    1. Booleans are cast to integers of 64 bits by way of 32, and bytes to everything, which are 1 in floats otherwise.
     2. A norm over several axes goes over one axis, into which they are merged; RMSNormalization is one of rows, since that of more axes
        gives other numbers where the last but one is no multiple of 8.
     3. Elementwise operators on five axes go over two.
@@ -88,7 +88,10 @@ def _reshape(b: GraphBuilder, value: ir.Value, sizes: Sequence[int]) -> ir.Value
 
 def _cast(editor: GraphEditor, node: ir.Node) -> None:
     source = node.inputs[0]
-    if source is not None and source.dtype == _T.BOOL and node.attributes.get_int("to", 0) == _T.INT64:
+    to = node.attributes.get_int("to", 0)
+    if source is not None and (
+        (source.dtype == _T.BOOL and to == _T.INT64) or (source.dtype == _T.UINT8 and to != _T.INT32)
+    ):
         b = editor.before(node)
         node.replace_input_with(0, b.op("Cast", source, to=int(_T.INT32), dims=b.dims(source)))
         editor.modified = True
