@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import jax
 import pytest
+from ignored_parameters import IGNORED, reason_for
 from jax2onnx_core.frontend._adapters import adapt_callable
 from jax2onnx_core.frontend._tracing import trace
 from jax2onnx_core.frontend.inputs import parse_inputs
 from jax2onnx_core.jax_types import Jaxpr
 from jax2onnx_core.jaxprs import is_jaxpr, open_jaxpr
 from jax2onnx_core.plugins.discovery import installed_plugins
-from jax2onnx_lax._ignored_parameters import IGNORED, reason_for
 from jax2onnx_testing.collection import CollectedCase, find_cases
 from jax2onnx_testing.variants import Variant, build
 
@@ -79,7 +79,7 @@ def test_every_ignored_parameter_has_a_reason(parameters):
         for parameter in _ignored(function, names)
         if reason_for(primitive, parameter) is None
     }
-    assert not without, "name them in the rule's signature, or give a reason in jax2onnx_lax._ignored_parameters"
+    assert not without, "name them in the rule's signature, or give a reason in tests/ignored_parameters.py"
 
 
 def test_a_parameter_that_is_named_is_not_ignored():

@@ -45,6 +45,16 @@ def _test(fn: Callable[..., object], transform: str, rank: int | None = None, **
     return Transformed(CollectedCase("jax2onnx-demo", "demo.layers", case), transform)
 
 
+@jax.custom_batching.custom_vmap
+def _gelu_by_row(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x)
+
+
+@_gelu_by_row.def_vmap
+def _mapped_gelu(axis_size: int, in_batched: list[bool], x: jax.Array) -> tuple[jax.Array, bool]:
+    return x * 0.5 * (1 + jnp.tanh(jnp.sqrt(2 / jnp.pi) * (x + 0.044715 * x**3))), True
+
+
 def _function(x: jax.Array) -> jax.Array:
     return jnp.sin(x) * jnp.sin(x)
 
@@ -82,6 +92,16 @@ def test_a_function_of_integers_has_no_derivative(transform: str) -> None:
     case = Case("case", lambda x: x + 1.0, [(("B", 3), "int32")])
     with pytest.raises(NotApplicableError, match="The function has no float input"):
         check_transformed(Transformed(CollectedCase("jax2onnx-demo", "demo.layers", case), transform))
+
+
+def test_an_operation_that_does_not_stay_whole_under_vmap_is_found() -> None:
+    def tested(fn: Callable[..., object], name: str) -> Transformed:
+        case = Case("case", fn, [("B", 3)], covers=(name,))
+        return Transformed(CollectedCase("jax2onnx-lax", "demo.layers", case), "vmap")
+
+    check_transformed(tested(jax.nn.gelu, "jax.nn.gelu"))
+    with pytest.raises(CheckFailedError, match=r"Under vmap jax\.nn\.gelu is lowered in another way: \[\] instead of"):
+        check_transformed(tested(_gelu_by_row, "jax.nn.gelu"))
 
 
 def test_a_case_with_keyword_inputs_is_left_out() -> None:

@@ -28,6 +28,10 @@ def to_five_parts(x):
     return x.reshape(x.shape[0] * 5, 8)
 
 
+def to_a_long_table(x):
+    return x.reshape(min_dim(x.shape[0], 6000), 8)
+
+
 def in_a_loop(x):
     return jax.lax.fori_loop(0, 3, lambda _, c: c + to_matrix(x), jnp.zeros((32, 8)))
 
@@ -41,6 +45,7 @@ FITTING: dict[str, tuple[Any, ...]] = {
     "multiples": (to_pairs, [("B", 8)], "mod(B, 2) == 0", (6, 8), (5, 8)),
     "two symbols": (to_five_parts, [("B", "T", 8)], "B*T == 5*B", (2, 5, 8), (2, 4, 8)),
     "an expression": (to_matrix, [("2*B", 8)], "B == 16", (32, 8), (4, 8)),
+    "a long table": (to_a_long_table, [("B", 8)], "B == min(B, 6000)", (6000, 8), (6001, 8)),
     "a loop": (in_a_loop, [("B", 8)], "B == 32", (32, 8), (5, 8)),
     "jit": (in_jit, [("B", 8)], "B == 32", (32, 8), (5, 8)),
 }

@@ -65,6 +65,12 @@ def test_attributes_of_the_convolution_stay(rewrite):
     assert rewrite(FoldBatchNorm(), text) == ["Conv{SAME_UPPER, [1, 1]}(x, [[[[10.0]]], [[[21.0]]]], [0.0, 0.0])"]
 
 
+@pytest.mark.parametrize(("numbers", "ops"), [("5,5,7,7", ["Conv"]), ("5,5,7,8", ["Conv", "Add"])])
+def test_a_summand_that_repeats_a_number_per_channel_is_a_bias(fused, numbers, ops):
+    body = f"{CONV} r = Constant<value = float[2,1,2] {{{numbers}}}>() y = Add(c, r)"
+    assert fused(FoldBatchNorm(), body, "float[B,1,1,2] x", "float[B,2,1,2] y") == ops
+
+
 def test_a_convolution_with_another_reader_stays(fused):
     assert fused(FoldBatchNorm(), CONV + "s = Mul(c, k) y = Add(c, s)", *IMAGES) == ["Conv", "Mul", "Add"]
 

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-__all__ = ["DEPTHWISE_CONV", "original_function", "parameters_are_intercepted"]
-
-#: Where the base class of the depthwise convolutions is defined, which is not exposed.
-DEPTHWISE_CONV = "haiku._src.depthwise_conv:DepthwiseConvND"
+__all__ = ["original_function", "parameters_are_intercepted"]
 
 
 def original_function(value: object) -> Callable[..., Any] | None:

@@ -12,9 +12,9 @@ JAX2ONNX_API = 1
 JAX2ONNX_LIBRARY = "haiku"
 
 # Modules with `composites`; `<module>_cases` holds their cases.
-_MODULES = ("attention", "conv", "normalization", "pooling", "recurrent")
+_MODULES = ("attention", "normalization", "pooling", "recurrent")
 # Layers that are exported well without a composite.
-_OTHERS = ("embedding", "linear")
+_OTHERS = ("conv", "embedding", "linear")
 
 
 @hookimpl

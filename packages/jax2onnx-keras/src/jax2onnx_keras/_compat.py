@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 from jax2onnx_core.jax_types import PyTree
-from jax2onnx_lax.padding import Pairs
 
 if TYPE_CHECKING:
     import keras
@@ -23,7 +22,6 @@ __all__ = [
     "maker",
     "stateless",
     "structure",
-    "transposed_padding",
     "zeroes_hidden_rows",
 ]
 
@@ -70,22 +68,6 @@ def structure(model: keras.Model) -> tuple[PyTree, PyTree] | None:
 def maker(tensor: keras.KerasTensor) -> str:
     """The name of the layer or operation that a symbolic tensor is a result of."""
     return tensor._keras_history.operation.name
-
-
-def transposed_padding(layer: keras.layers.Conv2DTranspose) -> Pairs:
-    """The padding of `jax.lax.conv_transpose` for the padding and the output padding of a layer."""
-    from keras.src.backend.common import backend_utils
-
-    rank = len(layer.kernel_size)
-    pairs = backend_utils.compute_conv_transpose_padding_args_for_jax(
-        input_shape=(None,) * (rank + 2),
-        kernel_shape=(*layer.kernel_size, 1, 1),
-        strides=layer.strides,
-        padding=layer.padding,
-        output_padding=layer.output_padding,
-        dilation_rate=layer.dilation_rate,
-    )
-    return tuple((low, high) for low, high in pairs)
 
 
 def hides_causal_mask() -> bool:

@@ -1,4 +1,4 @@
-"""Cases of `conv`."""
+"""Cases of convolutions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ cases = [
         "conv1d_causal",
         built(layers.Conv1D, (None, None, 4), 6, 3, padding="causal", dilation_rate=2),
         [("B", "T", 4)],
-        covers=("nn.conv",),
         expect=_CONV,
     ),
     Case("conv3d", built(layers.Conv3D, (None, 5, 6, 4, 2), 3, (3, 3, 2)), [("B", 5, 6, 4, 2)], expect=_CONV),
@@ -54,7 +53,7 @@ cases = [
         "depthwise_conv1d_channels_first",
         built(layers.DepthwiseConv1D, (None, 4, 9), 3, **_FIRST),
         [("B", 4, 9)],
-        expect="Conv",
+        expect="Unsqueeze -> Conv -> Squeeze",
     ),
     Case(
         "separable_conv2d",
@@ -62,12 +61,16 @@ cases = [
         _IMAGES,
         expect=_SEPARABLE,
     ),
-    Case("separable_conv1d", built(layers.SeparableConv1D, (None, 9, 4), 6, 3), [("B", 9, 4)], expect=_SEPARABLE),
+    Case(
+        "separable_conv1d",
+        built(layers.SeparableConv1D, (None, 9, 4), 6, 3),
+        [("B", 9, 4)],
+        expect="Transpose -> Unsqueeze -> Conv -> Squeeze -> Conv -> Transpose",
+    ),
     Case(
         "conv2d_transpose",
         built(layers.Conv2DTranspose, _SHAPE, 6, 3, strides=2, padding="same"),
         _ANY_SIZE,
-        covers=("nn.conv_transpose",),
         expect=_TRANSPOSED,
     ),
     Case(
@@ -86,7 +89,7 @@ cases = [
         "conv1d_transpose_channels_first",
         built(layers.Conv1DTranspose, (None, 4, 9), 6, 3, dilation_rate=2, activation="tanh", **_FIRST),
         [("B", 4, 9)],
-        expect="ConvTranspose -> Tanh",
+        expect="Conv -> Tanh",
     ),
     Case(
         "conv3d_transpose",

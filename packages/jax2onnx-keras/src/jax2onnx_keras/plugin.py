@@ -16,7 +16,6 @@ JAX2ONNX_LIBRARY = "keras"
 _MODULES = (
     "activations",
     "attention",
-    "conv",
     "embedding",
     "linear",
     "normalization",
@@ -25,7 +24,7 @@ _MODULES = (
     "time_distributed",
 )
 # Layers that are exported well without a composite.
-_OTHERS = ("recurrent",)
+_OTHERS = ("conv", "recurrent")
 
 
 @hookimpl

@@ -138,10 +138,8 @@ def _domain(preferred: Sequence[int] | Array, minimum: int) -> Array:
     first = np.asarray(preferred, np.int64)
     first = first[first >= minimum]
     first = first[np.sort(np.unique(first, return_index=True)[1])]
-    others = np.ones(max(_LARGEST, minimum, first.max(initial=0)) + 1, bool)
-    others[:minimum] = False
-    others[first] = False
-    return np.concatenate([first, np.flatnonzero(others)])
+    others = np.arange(minimum, max(_LARGEST, first.max(initial=minimum)) + 1)
+    return np.concatenate([first, np.setdiff1d(others, first, assume_unique=True)])
 
 
 def choose_sizes(space: SymbolSpace, critical: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, int]]:

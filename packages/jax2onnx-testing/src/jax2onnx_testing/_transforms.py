@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import to_onnx
+from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.frontend.python_functions import function_behind
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import installed_plugins
+from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_graph.arrays import Array
 
 from jax2onnx_testing.checks import assert_close, run_program
@@ -26,7 +27,7 @@ from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build
 
 __all__ = ["TRANSFORMS", "NotApplicableError", "Transformed", "check_transformed", "composite_names",
-           "transformations"]  # fmt: skip
+           "covered_composites", "transformations"]  # fmt: skip
 
 Arguments = Sequence[PyTree]
 Transform = Callable[[Function, Arguments], tuple[Function, Arguments]]
@@ -53,6 +54,14 @@ class Transformed:
 def composite_names() -> set[str]:
     """The names of all composites that the installed plugins declare."""
     return {spec.name for spec in installed_plugins().registry.composites}
+
+
+def covered_composites(found: CollectedCase) -> Iterator[CompositeSpec]:
+    """The composites of a case's distribution that the case covers."""
+    registry = installed_plugins().registry
+    for spec in registry.composites:
+        if spec.name in found.case.covers and registry.owners[f"composite of {spec.claimed}"] == found.distribution:
+            yield spec
 
 
 def transformations(
@@ -198,11 +207,23 @@ def check_transformed(test: Transformed) -> None:
             program = to_onnx(function, specs, **options)
         if patched_targets() != before:
             raise CheckFailedError("After the export, a function of the user's framework is still replaced.")
+        if test.transform == "vmap":
+            _check_kept(test, built, program, len(jax.tree.leaves(args)))
         with explain_failures(test.target, program, test.found.id):
             got = run_program(program, args, {}, test.target)
             for name, wanted, array in zip(program.output_names, want, got, strict=True):
                 what = f"Output {name!r} under {test.transform}"
                 assert_close(array, wanted, what, case.values, *case.tolerances(variant.precision))
+
+
+def _check_kept(test: Transformed, built: Built, program: OnnxProgram, mapped_inputs: int) -> None:
+    """Check that operations stay whole under `jax.vmap` if they say so, be it of all operands or of one."""
+    for spec in covered_composites(test.found):
+        if not spec.keep_under_vmap or (isinstance(spec.keep_under_vmap, tuple) and mapped_inputs > 1):
+            continue
+        usual, mapped = ([way for way in one.log.ways if way[0] == spec.name] for one in (built.export(), program))
+        if mapped != usual:
+            raise CheckFailedError(f"Under vmap {spec.name} is lowered in another way: {mapped} instead of {usual}.")
 
 
 def _as_function(built: Built) -> Function:

@@ -18,14 +18,13 @@ import numpy as np
 from jax2onnx_core import OnnxProgram, to_onnx
 from jax2onnx_core.jax_types import Function, PyTree
 from jax2onnx_core.plugins.discovery import installed_plugins
-from jax2onnx_core.plugins.rules import CompositeSpec
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.limitations import Limitation
 from jax2onnx_graph.traversal import all_nodes
 from jax2onnx_runtime.sizes import choose_sizes
 
 from jax2onnx_testing._objects import objects_of, owner_of, restored, subclass_of
-from jax2onnx_testing._transforms import TRANSFORMS, NotApplicableError, composite_names
+from jax2onnx_testing._transforms import TRANSFORMS, NotApplicableError, composite_names, covered_composites
 from jax2onnx_testing.checks import assert_close, run_program
 from jax2onnx_testing.collection import CollectedCase
 from jax2onnx_testing.errors import CheckFailedError, KnownLimitationError
@@ -151,7 +150,7 @@ def _exported(test: AdversarialCase, built: Built) -> tuple[Function, OnnxProgra
 
 def _of_subclass(test: AdversarialCase, built: Built, program: OnnxProgram) -> OnnxProgram:
     """The program of the case with layers of subclasses that change nothing, which is that of the layers themselves."""
-    owners = [owner for spec in _specs(test.found) if (owner := owner_of(spec.claimed)) is not None]
+    owners = [owner for spec in covered_composites(test.found) if (owner := owner_of(spec.claimed)) is not None]
     layers = [layer for owner in owners for layer in objects_of(built.fn, owner)]
     if not layers:
         raise NotApplicableError("The case holds no layer before it is called.")
@@ -186,14 +185,6 @@ def _export(
             except Exception as own:  # noqa: BLE001
                 raise NotApplicableError(f"JAX itself cannot: {type(own).__name__}: {own}") from error
             raise
-
-
-def _specs(found: CollectedCase) -> Iterator[CompositeSpec]:
-    """The composites of a case's distribution that the case covers."""
-    registry = installed_plugins().registry
-    for spec in registry.composites:
-        if spec.name in found.case.covers and registry.owners[f"composite of {spec.claimed}"] == found.distribution:
-            yield spec
 
 
 def _operators(program: OnnxProgram) -> collections.Counter[str]:

@@ -18,7 +18,7 @@ from jax2onnx_core.symbols.symbols import Symbols, evaluate_dim
 
 __all__ = ["fitting_reshapes"]
 
-_SIZES = (*range(33), 48, 60, 64, 96, 120, 128, 240, 256, 720, 5040)
+_SIZES = (*range(33), 48, 60, 64, 96, 120, 128, 240, 256, 720, 5040, 10**6)
 _DRAWS = 2000
 
 

@@ -29,7 +29,7 @@ __all__ = ["PairIndices", "RoutedComputation"]
 
 @dataclasses.dataclass(frozen=True)
 class PairIndices:
-    """RoutedComputation of a token and an expert, those of the first expert first.
+    """Pairs of a token and an expert, those of the first expert first.
 
     Attributes:
       tokens: int64[pairs], the token of each.
@@ -109,7 +109,7 @@ class RoutedComputation:
         return labelled((self.indices.count, *others))
 
     def _reshaped(self, pairs: ir.Value, others: Sequence[int]) -> ir.Value:
-        """RoutedComputation with other axes behind the first."""
+        """Pairs with other axes behind the first."""
         if self._others[pairs] == tuple(others):
             return pairs
         return self._known(self.at.op.Reshape(pairs, self.at.ints([-1, *others]), dims=self._dims(others)), others)

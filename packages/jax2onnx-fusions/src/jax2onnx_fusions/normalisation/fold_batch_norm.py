@@ -19,6 +19,8 @@ from jax2onnx_graph.weights.absent import computed, known_array
 
 __all__ = ["FoldBatchNorm"]
 
+# Constants of so many bytes may be broadcasts that were computed at export.
+_SMALL = 16_384
 _ORDINARY = 1e4  # weights are smaller: only factors that are large beside the greatest number need a look at them
 _VIEWS = ("Transpose", "Reshape", "Unsqueeze", "Squeeze")
 _BIASES = {"Mul": np.multiply, "Add": np.add, "Sub": np.subtract}
@@ -54,8 +56,8 @@ class FoldBatchNorm(NodePass[_Folding]):
     The numbers have to be finite, and so do the weights times the factors: a product with infinity, or one that overflows, would
     meet others in the sums of the convolution. Numbers that are not there yet are taken to be.
 
-    A constant is per channel if it has one number, or one for each index along the axis of channels. New weights are
-    computed when the model is written, so that conversion holds no second copy.
+    A constant is per channel if it has one number, or one for each index along the axis of channels, which a small one may repeat
+    along other axes. New weights are computed when the model is written, so that conversion holds no second copy.
     """
 
     phase = Phase.LAY_OUT
@@ -174,9 +176,20 @@ def _per_channel(value: ir.Value | None, result: ir.Value, channels: int, axis: 
     if tensor is None or len(tensor.shape) > rank:
         return None
     shape = (1,) * (rank - len(tensor.shape)) + tuple(tensor.shape.numpy())
-    if shape[axis] not in (1, channels) or any(d != 1 for i, d in enumerate(shape) if i != axis):
+    is_repeated = any(d != 1 for i, d in enumerate(shape) if i != axis)
+    if shape[axis] not in (1, channels) or (is_repeated and not _repeats(tensor, shape, axis)):
         return None
-    return computed(lambda a: np.broadcast_to(a.reshape(-1), (channels,)), [tensor], tensor.dtype, [channels])
+    first = tuple(slice(None) if i == axis else 0 for i in range(rank))
+    return computed(lambda a: np.broadcast_to(a.reshape(shape)[first], (channels,)), [tensor], tensor.dtype, [channels])
+
+
+def _repeats(tensor: ir.TensorProtocol, shape: Sequence[int], axis: int) -> bool:
+    """Whether a small constant, as one of this shape, has the same numbers along `axis` at all indices of the other axes."""
+    array = known_array(tensor) if 0 < tensor.nbytes <= _SMALL else None
+    if array is None:
+        return False
+    rows = np.moveaxis(array.reshape(shape), axis, -1).reshape(-1, shape[axis])
+    return bool((rows == rows[0]).all())
 
 
 def _vector(value: ir.Value, result: ir.Value, channels: int, axis: int) -> ir.Value | None:

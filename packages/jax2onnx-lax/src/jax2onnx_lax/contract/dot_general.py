@@ -198,9 +198,6 @@ def _byte_product(ctx: Context, left: _Side, right: _Side, out: Dims) -> Value:
     if not left.contracted:
         int32 = np.dtype(np.int32)
         return _outer_product(ctx, left, right, int32)
-    rows = not left.batch and len(left.dims) >= 2 and left.contracted == (len(left.dims) - 1,)
-    if rows and len(right.dims) == 2 and right.contracted == (0,):
-        return ctx.op.MatMulInteger(left.value, right.value)
     return _general_product(ctx, "MatMulInteger", left, right, out)
 
 
@@ -283,7 +280,7 @@ def _general_product(ctx: Context, op_type: str, left: _Side, right: _Side, out:
     rows, columns = left.sizes(left.free), right.sizes(right.free)
     lhs = _arranged(ctx, left, (*left.batch, *left.free, *left.contracted))
     rhs = _arranged(ctx, right, (*right.batch, *right.contracted, *right.free))
-    keeps_rows = op_type == "MatMul" and not batch and len(columns) == 1
+    keeps_rows = not batch and len(columns) == 1
     left_rows: Dims = rows if keeps_rows else (math.prod(rows),)
     lhs = ctx.reshape(lhs, (*batch, *left_rows, contracted))
     rhs = ctx.reshape(rhs, (*batch, contracted, math.prod(columns)))

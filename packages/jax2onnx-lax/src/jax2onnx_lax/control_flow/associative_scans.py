@@ -126,8 +126,6 @@ class _AssociativeScan:
         partners = lax.slice_in_dim(even, 0, count, axis=axis)
         joined = jnp.concatenate if axis + 1 < even.ndim else jnp.stack
         paired = joined([partners, odd], axis + 1).reshape(*even.shape[:axis], 2 * count, *even.shape[axis + 1 :])
-        if even.shape[axis] == count:
-            return paired
         return jnp.concatenate([paired, lax.slice_in_dim(even, count, None, axis=axis)], axis)
 
     def of_symbolic_length(self, arrays: _Arrays, length: Dim) -> _Arrays:

@@ -54,19 +54,10 @@ def _choose(
     low = _choose(lower, index, operands, branches[:middle], first)
     high = _choose(upper, index, operands, branches[middle:], first + middle)
     results = ctx.op.several(
-        "If", _at_least(ctx, index, first + middle), outputs=len(low),
+        "If", ctx.op.GreaterOrEqual(index, ctx.constant(first + middle, like=index)), outputs=len(low),
         then_branch=upper.graph(high), else_branch=lower.graph(low),
     )  # fmt: skip
     for result, inner in zip(results, high, strict=True):
         if (dims := upper.dims(inner)) is not None:
             ctx.set_dims(result, dims)
     return results
-
-
-def _at_least(ctx: Context, index: Value, number: int) -> Value:
-    """`index >= number`, a bool scalar; where the index is a bool converted to 0 or 1, that bool itself."""
-    definition = ctx.definition(index)
-    is_conversion = definition is not None and definition.primitive == "convert_element_type"
-    if number == 1 and definition is not None and is_conversion and ctx.dtype(definition.operands[0]) == np.bool_:
-        return definition.operands[0]
-    return ctx.op.GreaterOrEqual(index, ctx.constant(number, like=index))

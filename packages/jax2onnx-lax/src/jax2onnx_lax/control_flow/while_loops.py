@@ -99,14 +99,10 @@ def _counted_loop(
 ) -> list[Value]:
     """The carry after the loop that runs while the carry's value at position `counter` is less than `bound`.
 
-    Where it is known to have no iteration, or one, there is no loop; where another number is known, it is a scan, as `fori_loop` is.
+    Where their number is known, it is a scan, as `fori_loop` is.
     """
     count = _trip_count(ctx, init[counter], bound)
     known = ctx.known(count)
-    if known is not None and known <= 0:
-        return list(init)
-    if known is not None and known == 1:
-        return list(ctx.inline(body.jaxpr, *consts, *init))
     has_keys = any(is_extended_dtype(v.aval.dtype) for v in open_jaxpr(body.jaxpr)[0].invars)  # which are words here
     scanned = (
         None

@@ -23,7 +23,7 @@ from jax2onnx_lax.dtypes import is_float_array
 from jax2onnx_lax.nn._operands import channels_first, channels_last
 from jax2onnx_lax.sizes.creation import dims_from_data, has_numbers_from_data
 
-__all__ = ["Factors", "Products", "SymbolicProducts", "composites", "rules"]
+__all__ = ["Factors", "Products", "composites", "rules"]
 
 composites = Composites()
 rules = Rules()
@@ -50,29 +50,16 @@ class Factors:
 
 @dataclasses.dataclass(frozen=True)
 class Products:
-    """An image of which one or two axes get another fixed size.
-
-    Attributes:
-      sizes: axis → its size before and after.
-      method: that of JAX.
-      antialias: as in JAX.
-    """
-
-    sizes: tuple[tuple[int, int, int], ...]
-    method: str | jax.image.ResizeMethod
-    antialias: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class SymbolicProducts:
-    """An image of which one or two axes of unknown size get a fixed size, by linear interpolation.
+    """An image of which one or two axes get another size, which is fixed.
 
     Attributes:
       sizes: axis → its size after.
+      method: that of JAX; one of linear interpolation where an axis is of unknown size.
       antialias: as in JAX.
     """
 
     sizes: tuple[tuple[int, int], ...]
+    method: str | jax.image.ResizeMethod
     antialias: bool
 
 
@@ -85,11 +72,7 @@ def resize(
         return Replacement(jax.image.resize(image, dims_from_data(shape, "resize"), method, antialias, precision))
     if len(shape) != image.ndim:
         return None
-    form = (
-        _factors(image, shape, _name(method))
-        or _products(image.shape, shape, method, antialias)
-        or _symbolic_products(image.shape, shape, _name(method), antialias)
-    )
+    form = _factors(image, shape, _name(method)) or _products(image.shape, shape, method, antialias)
     if form is None:
         return None
     # As JAX's functions of real numbers promote integers.
@@ -120,42 +103,26 @@ def _products(
 ) -> Products | None:
     """The form of an image of which one or two axes get another fixed size, by a method that weighs neighbours."""
     changed = [(axis, old, new) for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-    sizes = [(axis, int(old), int(new)) for axis, old, new in changed if is_static(old) and is_static(new)]
-    fits = 0 < len(sizes) == len(changed) <= 2 and all(0 < old * new <= _LARGEST_MATRIX for _, old, new in sizes)
-    return Products(tuple(sizes), method, antialias) if fits and _name(method) != "nearest" else None
+    sizes = [
+        (axis, int(new)) for axis, old, new in changed if is_static(new) and _has_weights(old, int(new), _name(method))
+    ]
+    fits = 0 < len(sizes) == len(changed) <= 2
+    return Products(tuple(sizes), method, antialias) if fits else None
 
 
-def _symbolic_products(
-    before: Sequence[Dim], after: Sequence[Dim], method: str, antialias: bool
-) -> SymbolicProducts | None:
-    """The form of an image of which axes that are surely not empty get a fixed size, by linear interpolation."""
-    changed = [(axis, old, new) for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-    sizes = [(axis, int(new)) for axis, old, new in changed if is_positive(old) and is_static(new)]
-    fits = 0 < len(sizes) == len(changed) <= 2 and all(0 < new <= _LARGEST_SIZE for _, new in sizes)
-    return SymbolicProducts(tuple(sizes), antialias) if fits and _MODES.get(method) == "linear" else None
+def _has_weights(old: Dim, new: int, method: str) -> bool:
+    """Whether an axis is multiplied with a matrix: a constant, or one of linear interpolation if its size, surely not 0, is unknown."""
+    if is_static(old):
+        return method != "nearest" and 0 < int(old) * new <= _LARGEST_MATRIX
+    return _MODES.get(method) == "linear" and is_positive(old) and 0 < new <= _LARGEST_SIZE
 
 
 @rules.lower("jax.image.resize")
-def lower_resize(ctx: Context, image: Value, *, form: Factors | Products | SymbolicProducts) -> Value:
+def lower_resize(ctx: Context, image: Value, *, form: Factors | Products) -> Value:
     """`image`, resized."""
     if isinstance(form, Factors):
         return _grown(ctx, image, form.factors, form.mode)
-    if isinstance(form, SymbolicProducts):
-        return _interpolated(ctx, image, form)
     return _multiplied(ctx, image, form)
-
-
-def _interpolated(ctx: Context, image: Value, form: SymbolicProducts) -> Value:
-    """The products of an image with the weights of its axes, which are brought to the end; that of the last one first."""
-    rank, axes = len(ctx.known_dims(image)), [axis for axis, _ in form.sizes]
-    order = [axis for axis in range(rank) if axis not in axes] + axes
-    result, dims = ctx.transpose(image, order), [ctx.known_dims(image)[axis] for axis in order]
-    for place, (axis, new) in zip((-1, -2), reversed(form.sizes), strict=False):
-        weights = ctx.jax(_linear_weights, image, axis=axis, new=new, antialias=form.antialias, transposed=place == -2)
-        weights = ctx.cast(weights, ctx.dtype(image))
-        dims[place] = new
-        result = ctx.op.MatMul(*((result, weights) if place == -1 else (weights, result)), dims=dims)
-    return ctx.transpose(result, [order.index(axis) for axis in range(rank)])
 
 
 def _linear_weights(image: jax.Array, *, axis: int, new: int, antialias: bool, transposed: bool) -> jax.Array:
@@ -181,19 +148,31 @@ def _linear_weights(image: jax.Array, *, axis: int, new: int, antialias: bool, t
 
 
 def _multiplied(ctx: Context, image: Value, form: Products) -> Value:
-    """The products of an image with the weights of its axes, which are brought to the end, in the order of fewer multiplications."""
-    rank, axes = len(ctx.known_dims(image)), [axis for axis, _, _ in form.sizes]
-    order = [axis for axis in range(rank) if axis not in axes] + axes
-    result = ctx.transpose(image, order)
-    for axis, old, new in sorted(form.sizes, key=lambda size: 1 / size[1] - 1 / size[2]):
-        weights = _weights(old, new, form.method, form.antialias, ctx.dtype(image))
-        dims = list(ctx.known_dims(result))
-        dims[order.index(axis)] = new
-        if axis == axes[-1]:
-            result = ctx.op.MatMul(result, ctx.constant(weights), dims=dims)
-        else:
-            result = ctx.op.MatMul(ctx.constant(weights.T), result, dims=dims)
-    return ctx.transpose(result, [order.index(axis) for axis in range(rank)])
+    """The products of an image with the weights of its axes, which are brought to the end, in the order of fewer multiplications if it is known."""
+    before = ctx.known_dims(image)
+    axes = [axis for axis, _ in form.sizes]
+    order = [axis for axis in range(len(before)) if axis not in axes] + axes
+    result, dims = ctx.transpose(image, order), [before[axis] for axis in order]
+    steps = sorted(form.sizes, reverse=True)
+    old = {axis: dim for axis in axes if is_static(dim := before[axis])}
+    if len(old) == len(axes):
+        steps = sorted(form.sizes, key=lambda size: 1 / old[size[0]] - 1 / size[1])
+    for axis, new in steps:
+        place = order.index(axis) - len(order)
+        weights = _weights_of(ctx, image, axis, new, form, transposed=place == -2)
+        dims[place] = new
+        result = ctx.op.MatMul(*((result, weights) if place == -1 else (weights, result)), dims=dims)
+    return ctx.transpose(result, [order.index(axis) for axis in range(len(order))])
+
+
+def _weights_of(ctx: Context, image: Value, axis: int, new: int, form: Products, *, transposed: bool) -> Value:
+    """The matrix [old, new] for an axis, a constant where its size is known; [new, old] if `transposed`."""
+    old = ctx.known_dims(image)[axis]
+    if is_static(old):
+        weights = _weights(int(old), new, form.method, form.antialias, ctx.dtype(image))
+        return ctx.constant(weights.T if transposed else weights)
+    made = ctx.jax(_linear_weights, image, axis=axis, new=new, antialias=form.antialias, transposed=transposed)
+    return ctx.cast(made, ctx.dtype(image))
 
 
 @functools.lru_cache(maxsize=16)

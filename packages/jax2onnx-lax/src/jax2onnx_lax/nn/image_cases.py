@@ -69,6 +69,7 @@ cases = [
     _close(
         "resize_of_any_size_without_antialias", _fixed(4, 5, "linear", False), _IMAGES, expect=at_most(40), atol=1e-6
     ),
+    _close("resize_of_any_height", _fixed(4, 6, "linear"), [("B", "H", 9, 3)], expect=at_most(24), atol=1e-6),
     _close(
         "resize_gradient",
         jax.grad(lambda x: jax.image.resize(x, (2, 7, 6, 3), "cubic").sum()),

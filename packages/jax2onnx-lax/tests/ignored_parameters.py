@@ -1,6 +1,6 @@
 """Parameters of JAX's primitives that rules take as `**_`, each with the reason why it does not change a value.
 
-`tests/test_ignored_parameters.py` fails for a parameter that a rule ignores and this table does not have: read what it does
+`test_ignored_parameters.py` fails for a parameter that a rule ignores and this table does not have: read what it does
 in JAX, then name it in the rule's signature, or give the reason here.
 """
 
@@ -79,11 +79,7 @@ IGNORED = (
 
 
 def reason_for(primitive: str, parameter: str) -> str | None:
-    """Why a parameter of a primitive may be ignored; None if it may not.
-
-    >>> reason_for("mul", "out_dtype")
-    'JAX refuses to multiply booleans.'
-    """
+    """Why a parameter of a primitive may be ignored; None if it may not."""
     for entry in IGNORED:
         if parameter in entry.parameters and (not entry.primitives or primitive in entry.primitives):
             return entry.reason
