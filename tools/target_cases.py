@@ -26,7 +26,7 @@ from jax2onnx_testing.values import arguments
 from jax2onnx_testing.variants import Built, Variant, build, quick_variants_of
 from resumable import Entry
 
-__all__ = ["SECONDS", "check", "variants"]
+__all__ = ["SECONDS", "check", "dead", "variants"]
 
 #: So long may a case take: `onnx.reference` runs a loop node by node.
 SECONDS = 60
@@ -83,6 +83,11 @@ def check(variant: Variant, target: str, load: Load) -> Entry:
         status = "too slow"
     shown = textwrap.shorten(detail, 400, placeholder=" …")
     return {"name": variant.id, "status": status, "detail": shown, "reason": reason}
+
+
+def dead(name: str) -> Entry:
+    """The result of a variant with whose model the runtime ended the process."""
+    return {"name": name, "status": "not run", "detail": "The runtime ended the process.", "reason": None}
 
 
 def _run(program: OnnxProgram, built: Built, load: Load) -> None:

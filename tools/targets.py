@@ -250,7 +250,8 @@ def run_cases(runtime: Runtime, names: Sequence[str], workers: int, *, fresh: bo
     Returns:
       The result of each case.
     """
-    known = run(names, functools.partial(worker, runtime), results_file(runtime.target), workers, fresh=fresh)
+    work, file = functools.partial(worker, runtime), results_file(runtime.target)
+    known = run(names, work, file, workers, fresh=fresh, dead=target_cases.dead)
     return [known[name] for name in names]
 
 

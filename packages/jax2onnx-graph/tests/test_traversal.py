@@ -72,3 +72,8 @@ def test_the_nodes_that_a_node_needs():
     assert needed_by(exp) == set()
     assert needed_by(add) == {exp, neg}
     assert needed_by(clip) == {exp, neg, abs_, add}
+
+
+def test_nodes_that_a_subgraph_needs(model: ir.Model) -> None:
+    foreign, conditional = model.graph
+    assert needed_by(conditional) == {foreign}

@@ -54,9 +54,10 @@ READERS = {
 
 
 def _operators(readers: str, dtype: str = "float") -> list[str]:
+    number = "double" if dtype == "double" else "float"
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
     g ({dtype}[3] x, {dtype} c, bool m) => ({dtype}[3] y)
-    <{dtype} k = {{1}}, {dtype} half = {{0.5}}, {dtype} small = {{0.00099}}, int64[1] one = {{1}}> {{ p = Sigmoid(x) {readers} }}"""
+    <{number} k = {{1}}, {number} half = {{0.5}}, {number} small = {{0.00099}}, int64[1] one = {{1}}> {{ p = Sigmoid(x) {readers} }}"""
     model = ir.from_onnx_text(text)
     for node in model.graph:
         node.outputs[0].type = model.graph.inputs[0].type
@@ -70,8 +71,18 @@ def test_where_small_results_count_the_formula_stands(readers: str) -> None:
     assert ("Sigmoid" in _operators(readers)) != READERS[readers]
 
 
-def test_the_kernel_of_doubles_is_exact() -> None:
-    assert _operators("y = Log(p)", "double") == ["Sigmoid", "Log"]
+@pytest.mark.parametrize(("dtype", "formula"), [("float", FORMULA), ("double", FORMULA), ("float16", ["Sigmoid"])])
+def test_the_kernel_of_half_precision_is_exact(dtype: str, formula: list[str]) -> None:
+    assert _operators("y = Log(p)", dtype) == [*formula, "Log"]
+
+
+def test_logarithms_of_probabilities_in_double_precision() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.log(jax.nn.sigmoid(x))
+
+    x = np.array([-700, -80, -38, -36, -20, -9, 0, 30], np.float64)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(to_onnx(fn, [x], x64=True)(x), jax.jit(fn)(x), rtol=1e-14)
 
 
 def test_a_probability_that_a_branch_inverts() -> None:

@@ -134,7 +134,7 @@ def test_each_threshold_was_measured():
 def test_its_passes_take_the_target():
     assert [type(factory(TARGET)).__name__ for factory in TARGET.passes()] == [
         "FiniteRecurrencesPass", "FullyMaskedRowsPass", "AttentionFormsPass", "PartlyFilledPass", "FoldFlags", "SelectionsPass", "EmptyOperandsPass", "LegalisePass",
-        "SmallProbabilitiesPass", "TransposedProductsPass", "TransposesPass",
+        "SmallProbabilitiesPass", "LongSumsPass", "TransposedProductsPass", "TransposesPass",
         "NeutralConstantsPass", "ScalarFusionsPass",
     ]  # fmt: skip
 

@@ -10,7 +10,8 @@ from jax2onnx_core import errors, to_onnx
 from jax2onnx_graph.legalise.kernels import element_type
 from jax2onnx_graph.targets import find_target
 from jax2onnx_onnxruntime import OnnxRuntime, _compat
-from jax2onnx_onnxruntime._kernels import kernels, measured_versions
+from jax2onnx_onnxruntime._kernels import NEWEST, WEB, kernels, measured_versions
+from jax2onnx_onnxruntime.limitations import limitations_of_running
 
 OLD = [version for version, name in measured_versions().items() if name]
 
@@ -45,6 +46,11 @@ def test_kernels_are_those_of_the_version():
     uint32 = element_type(np.dtype(np.uint32))
     assert uint32 in (kernels("Add", "T", 18) or ())
     assert uint32 not in (kernels("Add", "T", 18, "1.18") or (uint32,))
+
+
+@pytest.mark.parametrize(("version", "is_limited"), [("1.18", True), ("1.23", True), ("1.31", False), (NEWEST, False), (WEB, False)])  # fmt: skip
+def test_old_python_apis_take_no_arrays_of_types_that_numpy_lacks(version, is_limited):
+    assert [one.subject for one in limitations_of_running(version)] == ["types that NumPy lacks"] * is_limited
 
 
 @pytest.mark.parametrize(

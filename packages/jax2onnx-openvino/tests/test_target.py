@@ -15,7 +15,9 @@ import onnx_ir as ir
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import ConversionError, OptionError, TargetError
+from jax2onnx_graph.metadata import note_sizes
 from jax2onnx_openvino import OpenVino
+from jax2onnx_openvino._repairs import RepairsPass
 from jax2onnx_openvino.runtime import OpenVinoRuntime
 
 TARGET, RUNTIME = OpenVino(), OpenVinoRuntime()
@@ -108,6 +110,45 @@ def test_convolutions_of_images_without_elements_are_refused():
 
     with pytest.raises(ConversionError, match="Conv of an image without elements"):
         to_onnx(convolve, [("B", 0, 4), (3, 4, 6)], target="openvino")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: jax.nn.logsumexp(x, axis=1), lambda x: jnp.broadcast_to(x.max(1, initial=2)[:, None, None], (x.shape[0], 0, 2)).sum((1, 2)),
+     lambda x: jnp.concatenate([jnp.zeros((x.shape[0], 0)), jnp.ones((x.shape[0], 1))], 1)],
+    ids=["logsumexp", "broadcast", "concatenate"],
+)  # fmt: skip
+def test_arrays_without_elements_have_the_sizes_that_are_computed(function):
+    pytest.importorskip("openvino")
+    to_onnx(function, [("B", 0)], target="openvino").verify()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_axes_are_repeated_no_times_in_front_of_other_operators(dtype, size):
+    pytest.importorskip("openvino")
+
+    def fn(x, y):
+        whole = jnp.broadcast_to(y, (x.shape[0], 3))
+        return jnp.maximum(whole, y[0, 0]), whole ^ True if dtype is np.bool_ else whole + y
+
+    y = np.array([[1, 0, 2]], dtype)
+    program = to_onnx(fn, [("B",), ((1, 3), dtype)], constraints=["B >= 0"], target="openvino")
+    for got, want in zip(program(np.zeros(size, np.float32), y), fn(np.zeros(size), y), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("shape", "dims", "may_be_zero", "sliced"), [
+    ("1, 3", "B, 3", True, True), ("3", "B, 3", True, True), ("1, 1", "1, 0", False, True), ("1, 3", "B, 3", False, False),
+    ("B, 1", "B, 3", True, False),
+])  # fmt: skip
+def test_expands_to_sizes_that_may_be_0_are_sliced(shape, dims, may_be_zero, sliced):
+    proto = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[{shape}] x, int64[2] s) => (float[{dims}] y) {{ y = Expand(x, s) }}""")
+    model = ir.from_proto(proto)
+    note_sizes(model, {"B": not may_be_zero})
+    RepairsPass(TARGET)(model)
+    assert ("Slice" in [node.op_type for node in model.graph]) == sliced
 
 
 def test_random_bits_are_those_of_jax():

@@ -67,18 +67,64 @@ def test_inputs_that_are_indices(name):
     assert index_extents(model(inputs, body)) == expected
 
 
-@pytest.mark.parametrize(
-    ("body", "adding", "expected"),
-    [
-        ("a = Add(i, r) y = Gather(x, a)", True, {"i": [8], "r": [8]}),
-        ("a = Add(i, r) y = Gather(x, a)", False, {}),
-        ("a = Add(i, r) b = Add(r, a) y = Gather(x, b)", True, {"i": [8], "r": [8]}),
-        ("a = Sub(i, r) y = Gather(x, a)", True, {}),
-        ("a = other.Add(i, r) y = Gather(x, a)", True, {}),
-    ],
-)
-def test_numbers_that_others_are_added_to_are_indices_where_that_is_asked_for(body, adding, expected):
-    assert index_extents(model("int64[3] i, int64[3] r, float[8] x", body), adding=adding) == expected
+TWO = "two = Constant<value = int64 {2}>()"
+SLICE = "s = Unsqueeze(p, zero) e = Add(s, ends) y = Slice(x, s, e, zero)"
+POSITIONS = {
+    "plus others": ("a = Add(i, r) y = Gather(x, a)", {"i": [8], "r": [8]}),
+    "plus others twice": ("a = Add(i, r) b = Add(r, a) y = Gather(x, b)", {"i": [8], "r": [8]}),
+    "less others": ("a = Sub(i, r) y = Gather(x, a)", {}),
+    "plus others by another's operator": ("a = other.Add(i, r) y = Gather(x, a)", {}),
+    "plus a number": (f"{TWO} a = Add(i, two) y = Gather(x, a)", {"i": [6]}),
+    "a number and others plus": (f"{TWO} a = Add(two, i) b = Add(a, r) y = Gather(x, b)", {"i": [6], "r": [8]}),
+    "plus a number twice": (f"{TWO} a = Add(two, i) b = Add(a, two) y = Gather(x, b)", {"i": [4]}),
+    "plus the largest of several": ("t = Constant<value = int64[3] {1, 5, 0}>() a = Add(i, t) y = Gather(x, a)", {"i": [3]}),
+    "plus and without": (f"{TWO} a = Add(i, two) b = Gather(x, i) c = Gather(x, a) y = Add(b, c)", {"i": [8, 6]}),
+    "plus as many as there are": ("n = Constant<value = int64 {8}>() a = Add(i, n) y = Gather(x, a)", {}),
+    "plus one fewer": ("n = Constant<value = int64 {7}>() a = Add(i, n) y = Gather(x, a)", {"i": [1]}),
+    "negative ones wrapped": (
+        "n = Constant<value = int64 {8}>() o = Constant<value = int64 {0}>() c = Less(i, o) a = Add(i, n) b = Where(c, a, i) y = Gather(x, b)",
+        {"i": [8]},
+    ),
+    "plus a number, wrapped": (
+        (f"{TWO} n = Constant<value = int64 {{8}}>() o = Constant<value = int64 {{0}}>() j = Add(i, two) c = Less(j, o) a = Add(j, n) "
+        "b = Where(c, a, j) y = Gather(x, b)"),
+        {"i": [6]},
+    ),
+    "plus a number in a table of a symbol": (f"{TWO} a = Add(i, two) y = Gather(w, a)", {}),
+    "the beginning of a slice": (f"ends = Shape(r) {SLICE}", {"p": [8]}),
+    "the beginning of three": (f"ends = Constant<value = int64[1] {{3}}>() {SLICE}", {"p": [6]}),
+    "the end of a slice": ("e = Unsqueeze(p, zero) y = Slice(x, zero, e, zero)", {}),
+    "another's slice": ("s = Unsqueeze(p, zero) y = other.Slice(x, s, s, zero)", {}),
+    "the beginning with a step": ("s = Unsqueeze(p, zero) y = Slice(x, s, s, zero, step)", {}),
+    "the beginning along the last of two axes": ("s = Unsqueeze(p, zero) e = Add(s, zero) y = Slice(z, s, e, minus)", {"p": [5]}),
+    "the beginnings along two axes": (
+        "s = Unsqueeze(p, zero) t = Unsqueeze(q, zero) b = Concat<axis = 0>(t, s) e = Concat<axis = 0>(t, s) y = Slice(z, b, e, both)",
+        {"p": [5], "q": [7]},
+    ),
+    "compared with all numbers": ("n = Constant<value = int64[3] {0, 1, 2}>() y = Equal(i, n)", {"i": [3]}),
+    "all numbers compared with one plus": (f"{TWO} n = Constant<value = int64[1,3] {{0, 1, 2}}>() a = Add(i, two) y = Equal(n, a)", {"i": [1]}),
+    "compared with other numbers": ("n = Constant<value = int64[3] {0, 1, 3}>() y = Equal(i, n)", {}),
+    "compared with zero": ("y = Equal(i, zero)", {}),
+    "compared by another's operator": ("n = Constant<value = int64[3] {0, 1, 2}>() y = other.Equal(i, n)", {}),
+    "less than some": ("n = Constant<value = int64[3] {0, 1, 2}>() y = Less(i, n)", {}),
+    "the beginnings of both axes at once": ("y = Slice(z, both_of, both_of, both)", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_sums_beginnings_of_slices_and_what_is_compared_are_indices_where_that_is_asked_for(name):
+    body, expected = POSITIONS[name]
+    constants = (
+        "zero = Constant<value = int64[1] {0}>() minus = Constant<value = int64[1] {-1}>() both = Constant<value = int64[2] {0, 1}>() "
+        "step = Constant<value = int64[1] {1}>()"
+    )
+    inputs = "int64[3] i, int64[3] r, int64 p, int64 q, int64[2] both_of, float[8] x, float[N] w, float[7,5] z"
+    given = model(inputs, f"{constants} {body}")
+    if "of three" in name:
+        given.graph.outputs[0].shape = ir.Shape([3])
+    assert index_extents(given, adding=True) == expected
+    plain = index_extents(given)
+    assert plain == ({"i": [8]} if "without" in name or name == "negative ones wrapped" else {})
 
 
 def test_indices_inside_a_subgraph():

@@ -129,6 +129,9 @@ _HALVES = "float16[1,2,5,16] q, float16[1,2,5,16] k, float16[1,2,5,16] v"
 
 ALLOWED = {
     "attention": (f"({_HALVES}, bool[1,1,5,5] m) => (float16[1,2,5,16] y)", "y = Attention(q, k, v, m)"),
+    "a cache": (
+        "(float16[1,2,9,16] c, float16[1,2,1,16] u, int64[1] i) => (float16[1,2,9,16] y)", "y = TensorScatter(c, u, i)",
+    ),
     "zero point of 0": ("(float[3] x, float s) => (float[3] y) <int8 z = {0}>", "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)"),
     "pooling": ("(float[1,2,8,8] x) => (float[1,2,7,7] y)", "y = MaxPool<kernel_shape = [2,2]>(x)"),
     "linear": ("(float[1,1,4,4] x, float[4] s) => (float[1,1,8,8] y)", 'y = Resize<mode = "linear">(x, , s)'),

@@ -110,6 +110,12 @@ def test_moments_without_a_gradient_become_zeros_as_in_jax(training):
 
 ASKING = {
     "value in a chain": lambda: optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau(factor=0.5, patience=1)),
+    "value in several steps": lambda: optax.MultiSteps(
+        optax.chain(optax.adam(1e-2), optax.contrib.reduce_on_plateau(factor=0.5, patience=1)), 2
+    ),
+    "nothing, and lets none pass": lambda: optax.GradientTransformation(
+        optax.sgd(1e-2).init, jax.jit(optax.sgd(1e-2).update)
+    ),
     "value_fn": lambda: optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(5)),
     "obj_fn": lambda: optax.GradientTransformationExtraArgs(
         lambda _: optax.EmptyState(),
@@ -124,7 +130,7 @@ ASKING = {
 
 @pytest.mark.parametrize("asked", ASKING)
 def test_optimizers_get_what_they_ask_for(asked):
-    optimizer, given = optax.with_extra_args_support(ASKING[asked]()), batches((4,), 3, 5)
+    optimizer, given = ASKING[asked](), batches((4,), 3, 5)
     session = to_training(perceptron(), perceptron_loss, optimizer, BATCH).session()
     params, state = perceptron(), optimizer.init(perceptron())
     for batch in given:
@@ -135,7 +141,8 @@ def test_optimizers_get_what_they_ask_for(asked):
         value, gradients = jax.value_and_grad(loss_of)(params)
         more = {"value": value, "grad": gradients, "value_fn": loss_of}
         one: dict[str, Any] = {
-            "obj_fn": {"obj_fn": loss_of}, "grad_fn": {"grad_fn": lambda params, _: jax.grad(loss_of)(params)}, "nothing": {}
+            "obj_fn": {"obj_fn": loss_of}, "grad_fn": {"grad_fn": lambda params, _: jax.grad(loss_of)(params)}, "nothing": {},
+            "nothing, and lets none pass": {},
         }  # fmt: skip
         updates, state = optimizer.update(gradients, state, params, **one.get(asked, more))
         params = optax.apply_updates(params, updates)
@@ -420,6 +427,31 @@ def test_a_loss_that_is_no_scalar():
 def test_parameters_that_do_not_move():
     with pytest.raises(OptionError, match=r"The loss does not depend on out\.b, out\.w, which no step would move"):
         wrong(lambda params, x, labels: (x @ params["hidden"]["w"] + params["hidden"]["b"]).mean())
+
+
+@pytest.mark.parametrize("rate", [0.25, np.float32(0.25), np.array(0.25, np.float32), jnp.float32(0.25)], ids=type)
+def test_an_optimizer_begins_with_the_number_that_is_set_in_its_state(rate):
+    optimizer = optax.inject_hyperparams(optax.sgd)(learning_rate=0.01)
+    state = optimizer.init({"w": jnp.zeros(4)})
+    state.hyperparams["learning_rate"] = rate
+    training = to_training(
+        {"w": jnp.ones(4)}, lambda p, x: (p["w"] * x).sum(), optimizer, [(4,)], optimizer_state=state
+    )
+    session = training.session()
+    session.step(np.arange(4, dtype=np.float32))
+    np.testing.assert_array_equal(training.weights(session)["w"], [1, 0.75, 0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("scale", "is_trained"), [(np.float32(3), True), (jnp.float32(3), True), (3.0, False), (np.int32(3), False)]
+)
+def test_arrays_of_floating_point_are_trained_scalars_among_them(scale, is_trained):
+    training = to_training(
+        {"w": jnp.ones(2), "scale": scale}, lambda p, x: (p["w"] * x * p["scale"]).sum(), optax.sgd(0.5), [(2,)]
+    )
+    session = training.session()
+    session.step(np.ones(2, np.float32))
+    assert training.weights(session)["scale"] == (2 if is_trained else 3)
 
 
 def test_an_optimizer_state_of_another_model():

@@ -266,6 +266,29 @@ def test_first_values(fixed):
         assert session.state["state.at"] == 5
 
 
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        (jnp.float32(3), np.float32(3)), (np.array(3, np.float32), np.float32(3)), (np.float32(3), np.float32(3)),
+        (np.float64(3), np.float32(3)), (3.0, np.float32(3)), (3, np.int32(3)), (True, np.bool_(True)), (np.int64(3), np.int32(3)),
+        (np.float32(-0.0), np.float32(-0.0)), ((), np.float32(0)), (((), "int32"), np.int32(0)),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_state_begins_with_the_example_that_is_given(given, first):
+    found = (
+        to_onnx(lambda x, state: {"y": x, "state": state}, [(2,), given], states={"state": "state"})
+        .session()
+        .state["state"]
+    )
+    assert (found.tobytes(), found.dtype, found.shape) == (first.tobytes(), first.dtype, ())
+
+
+def test_a_state_begins_with_the_complex_number_that_is_given():
+    session = to_onnx(lambda x, state: {"y": x, "state": state}, [(2,), 1 + 2j], states={"state": "state"}).session()
+    np.testing.assert_array_equal(session.state["state"], [1, 2])
+
+
 def test_first_values_of_complex_numbers_and_keys():
     def fn(state, x):
         number, key = state

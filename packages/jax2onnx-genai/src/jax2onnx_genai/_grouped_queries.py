@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.builder import GraphBuilder, Value
+from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.values import dims_of, known, same_dim
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass
@@ -115,16 +116,14 @@ def _written(present: Value | None, reader: ir.Node) -> tuple[Value, Value, Valu
         return None
     if node.op_type == "TensorScatter" and len(node.inputs) == 3:
         past, new, place = node.inputs
-        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -2
         is_circular = "mode" in node.attributes and node.attributes["mode"].as_string() != "linear"
         is_at_end = _is_count(place) and not is_circular
     elif node.op_type == "ScatterElements" and "reduction" not in node.attributes:
         past, place, new = node.inputs
-        axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
         is_at_end = _is_along(place, -2) and _are_places(place)
     else:
         return None
-    if past is None or new is None or not past.is_graph_input() or axis % 4 != 2 or not is_at_end:
+    if past is None or new is None or not past.is_graph_input() or axis_of(node, 4) != 2 or not is_at_end:
         return None
     return past, new, present
 

@@ -43,7 +43,7 @@ def decoder(
     last = "Identity(l)" if logits != "last" else "Gather<axis = 1>(l, minus)"
     body = f"""
         e = Gather(table, tokens) h = Reshape(e, split) heads = {turned((0, 2, 1, 3))}(h) row = {turned(order)}(heads) other = Neg(row)
-        {update.format(axis=axis)}
+        {update.replace("{axis}", str(axis))}
         kt = {turned(order, back=True)}(nk) vt = {turned(order, back=True)}(nv) m = Mul(kt, vt) s = ReduceSum<keepdims = 0>(m, inner)
         n = Shape<start = {axis}, end = {axis + 1}>(k) f = Cast<to = 1>(n) u = Add(s, f) w = Unsqueeze(u, inner2) o = OneHot(tokens, depth, pair)
         l = Add(o, w) logits = {last}
@@ -65,8 +65,8 @@ def decoder(
     return model
 
 
-def interface(model: ir.Model) -> DecoderInterface:
-    roles = {"tokens": "tokens", "positions": None, "mask": None}
+def interface(model: ir.Model, *, positions: str | None = None) -> DecoderInterface:
+    roles = {"tokens": "tokens", "positions": positions, "mask": None}
     return decoder_interface(model, decoder_signature(model, roles), standard_target)
 
 
@@ -94,6 +94,59 @@ def test_caches_that_grow_are_turned(order: tuple[int, ...]) -> None:
     updates = [value.producer() for value in model.graph.outputs[1:]]
     assert [(node.op_type, node.inputs[0].name) for node in updates] == [("Concat", name) for name in feeds]
     assert [state.grows for state in read_states(model)] == [2, 2]
+
+
+#: The update of a cache of a capacity, with its axis or without it, and the axis of the places for which that is right.
+UPDATES = {
+    "TensorScatter": ("TensorScatter{axis}({cache}, {new}, begin)", 2),
+    "ScatterElements": ("ScatterElements{axis}({cache}, place, {new})", 0),
+}
+
+
+@pytest.mark.parametrize("is_default", [False, True])
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("name", UPDATES)
+def test_caches_of_a_capacity_are_turned(name: str, order: tuple[int, ...], is_default: bool) -> None:
+    axis, (write, default) = order.index(2), UPDATES[name]
+    if (is_default and axis != default) or (name == "TensorScatter" and axis == 0):
+        return
+    shown, steps = "" if is_default else f"<axis = {axis}>", [-1 if number == 2 else 1 for number in order]
+    update = f"""
+        count = Shape<start = 1, end = 2>(tokens) one = Constant<value = int64 {{1}}>() none = Constant<value = int64 {{0}}>()
+        end = Squeeze(count) range = Range(none, end, one) along = Constant<value_ints = {steps}>() further = Reshape(range, along)
+        places = Add(at, further) all = Shape(row) place = Expand(places, all) first = Shape<start = 0, end = 1>(row) begin = Expand(at, first)
+        nk = {write.format(cache="k", new="row", axis=shown)} nv = {write.format(cache="v", new="other", axis=shown)}
+    """
+    model = decoder(order, further=", int64 at", update=update, grows=False)
+    model.opset_imports[""] = 24
+    tokens, places = np.array([[1, 5, 2], [8, 0, 3], [4, 4, 7]]), np.int64(4)
+    past = {name: RNG.normal(size=(3, 2, 9, 4)).astype(np.float32) for name in ("k", "v")}
+    old = run(model, {"tokens": tokens, "at": places, **{name: array.transpose(order) for name, array in past.items()}})
+    found = interface(model, positions="at")
+    assert (found.heads, found.features, found.is_shared, found.capacity) == (2, 4, True, None)
+    feeds = {f"past_key_values.0.{long}": past[short] for long, short in (("key", "k"), ("value", "v"))}
+    new = run(model, {"input_ids": tokens, "attention_mask": np.ones((3, 7), np.int64), **feeds})
+    np.testing.assert_allclose(new["logits"], old["logits"], rtol=1e-5)
+    for one, other in (("present.0.key", "nk"), ("present.0.value", "nv")):
+        np.testing.assert_array_equal(new[one], old[other].transpose(np.argsort(order)))
+    updates = [value.producer() for value in model.graph.outputs[1:]]
+    in_place = [(node.op_type, node.inputs[0].name) for node in updates] == [(name, past) for past in feeds]
+    # The sums of this decoder take that order as well, and fewer transposes are left with it.
+    assert in_place or (name, order) == ("ScatterElements", (0, 2, 1, 3))
+
+
+def test_a_cache_with_a_place_for_each_head_is_turned_behind_its_update() -> None:
+    order, write = (1, 0, 2, 3), "TensorScatter<axis = 2>({}, {}, of_heads)"
+    update = f"of_heads = Constant<value = int64[2] {{4, 2}}>() nk = {write.format('k', 'row')} nv = {write.format('v', 'other')}"
+    model = decoder(order, update=update, grows=False)
+    model.opset_imports[""] = 24
+    wide = {name: np.pad(array, [(0, 0), (0, 0), (0, 5), (0, 0)]) for name, array in PAST.items()}
+    old = run(model, {"tokens": TOKENS, **{name: array.transpose(order) for name, array in wide.items()}})
+    interface(model)
+    feeds = {f"past_key_values.0.{long}": wide[short] for long, short in (("key", "k"), ("value", "v"))}
+    new = run(model, {"input_ids": TOKENS, "attention_mask": np.ones((2, 7), np.int64), **feeds})
+    for one, other in (("present.0.key", "nk"), ("present.0.value", "nv")):
+        np.testing.assert_array_equal(new[one], old[other].transpose(np.argsort(order)))
 
 
 def test_logits_of_the_last_token_stand_for_those_of_all() -> None:

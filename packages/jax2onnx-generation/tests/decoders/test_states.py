@@ -37,6 +37,13 @@ def use(found: ir.Model, declared: Mapping[str, StateKind] | None = None) -> Sta
     return one
 
 
+ROOM = (
+    "z = Constant<value = int64[1] {0}>() o = Constant<value = int64[1] {1}>() m = Constant<value = int64[1] {-1}>() "
+    "e = Constant<value = int64[1] {99}>() zeros = Constant<value = float[1,1,2,4] {0, 0, 0, 0, 0, 0, 0, 0}>() "
+    "b = Shape<start=0, end=1>(tokens) rest = Constant<value = int64[3] {1, 2, 4}>() sizes = Concat<axis=0>(b, rest) "
+    "flat = Constant<value = int64[3] {-1, 2, 4}>() whole = Constant<value = int64[4] {-1, 16, 2, 4}>() "
+    "tab = Constant<value = float[1,2,4] {0, 0, 0, 0, 0, 0, 0, 0}>() "
+)
 KINDS: dict[str, tuple[ir.Model, StateKind]] = {
     "grown": (model("float[B,S,2,4] state", "next = Concat<axis=1>(state, new)", grows=1), StateKind(Kind.GROWS, 1)),
     "counted": (
@@ -101,6 +108,68 @@ KINDS: dict[str, tuple[ir.Model, StateKind]] = {
             "next = Slice(y, z, m, o)", inputs="int64[1,T,2,4] i",
         ), StateKind(Kind.CACHE, 1),
     ),
+    "with room that is repeated for each sequence": (
+        model(
+            CACHE, f"{ROOM} r = Expand(zeros, sizes) x = Concat<axis=1>(state, r) y = ScatterElements<axis=1>(x, i, new) "
+            "next = Slice(y, z, m, o)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.CACHE, 1),
+    ),
+    "with room behind what is moved": (
+        model(
+            CACHE, f"{ROOM} r = Expand(zeros, sizes) s = Slice(state, o, e, o) x = Concat<axis=1>(s, r) "
+            "next = ScatterElements<axis=1>(x, i, new)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.OTHER),
+    ),
+    "with room behind another order": (
+        model(
+            CACHE, f"{ROOM} r = Expand(zeros, sizes) n = Constant<value = int64[15] {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}>() "
+            "s = Gather<axis=1>(state, n) x = Concat<axis=1>(s, r) next = ScatterElements<axis=1>(x, i, new)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.OTHER),
+    ),
+    "with room behind the beginning of a part": (
+        model(
+            CACHE, f"{ROOM} r = Expand(zeros, sizes) s = Slice(state, o, e, o) t = Slice(s, z, m, o) x = Concat<axis=1>(t, r, r) "
+            "next = ScatterElements<axis=1>(x, i, new)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.OTHER),
+    ),
+    "with room twice": (
+        model(
+            CACHE, f"{ROOM} r = Expand(zeros, sizes) x = Concat<axis=1>(state, r) y = ScatterElements<axis=1>(x, i, new) "
+            "w = Slice(y, z, m, o) q = Concat<axis=1>(w, r) v = ScatterElements<axis=1>(q, i, new) next = Slice(v, z, m, o)",
+            inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.CACHE, 1),
+    ),
+    "with room in front": (
+        model(
+            CACHE, f"{ROOM} r = Expand(zeros, sizes) x = Concat<axis=1>(r, state) y = Slice(x, z, m, o) "
+            "next = ScatterElements<axis=1>(y, i, new)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.OTHER),
+    ),
+    "with tokens behind it": (
+        model(
+            CACHE, f"{ROOM} k = Gather(tab, tokens) w = Slice(k, z, o, o) x = Concat<axis=1>(state, w) y = Slice(x, o, e, o) "
+            "next = ScatterElements<axis=1>(y, i, new)", inputs="int64[B,T,2,4] i",
+        ), StateKind(Kind.OTHER),
+    ),
+    "written in the rows of all sequences": (
+        model(
+            CACHE, f"{ROOM} x = Reshape(state, flat) f = Reshape(new, flat) y = ScatterElements<axis=0>(x, i, f) next = Reshape(y, whole)",
+            inputs="int64[N,2,4] i",
+        ), StateKind(Kind.CACHE, 1),
+    ),
+    "written in the rows of all sequences, with room behind them": (
+        model(
+            CACHE, f"{ROOM} x = Reshape(state, flat) f = Reshape(new, flat) p = Constant<value = float[1,2,4] {{0, 0, 0, 0, 0, 0, 0, 0}}>() "
+            "q = Concat<axis=0>(x, p) y = ScatterElements<axis=0>(q, i, f) w = Slice(y, z, m, z) next = Reshape(w, whole)",
+            inputs="int64[N,2,4] i",
+        ), StateKind(Kind.CACHE, 1),
+    ),
+    "written with other axes of one size": (
+        model(
+            "float[B,4,2,4] state", "t = Transpose<perm=[0,2,1,3]>(state) u = Transpose<perm=[0,2,1,3]>(new) "
+            "w = ScatterElements<axis=2>(t, i, u) next = Transpose<perm=[0,2,1,3]>(w)", inputs="int64[B,2,T,4] i",
+        ), StateKind(Kind.CACHE, 1),
+    ),
     "with new numbers between two parts": (
         model(
             "float[B,C,2,4] state", "e = Constant<value = int64[1] {999}>() a = Constant<value = int64[1] {1}>() "
@@ -126,9 +195,19 @@ def test_the_graph_shows_how_a_run_changes_a_state(name):
 CHOSEN = model(CACHE, "next = Where(c, state, state)", inputs="bool[B,16,1,1] c")
 
 
-def test_a_state_of_which_a_part_is_kept_in_an_unknown_way_is_refused():
+UNKNOWN = {
+    "chosen": CHOSEN,
+    "written along two axes at once": model(
+        CACHE, f"{ROOM} x = Reshape(state, flat) f = Reshape(new, flat) y = ScatterElements<axis=0>(x, i, f) next = Reshape(y, whole)".replace(
+            "{-1, 2, 4}", "{-1, 4, 1}").replace("[-1,2,4]", "[-1,4,1]"), inputs="int64[N,4,1] i",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_state_of_which_a_part_is_kept_in_an_unknown_way_is_refused(name):
     with pytest.raises(OptionError, match=r"Declare it: states=\{'state': StateKind"):
-        use(CHOSEN)
+        use(UNKNOWN[name])
 
 
 def test_a_kind_that_is_declared_counts():

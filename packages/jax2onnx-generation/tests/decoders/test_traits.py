@@ -106,10 +106,13 @@ def test_each_sequence_is_written_at_positions_of_its_own(uses, changes, is_own)
     ("y = Gather(table, positions)", 7), ("a = Gather(table, positions) b = Gather(small, positions) y = Add(a, b)", 5),
     ("y = Cast<to = 1>(positions)", None), ("p = Add(positions, other) y = Gather(table, p)", 7), ("y = Gather(table, other)", None),
     ("p = Add(steps, count) y = Gather(small, p)", 5), ("a = Gather(table, positions) b = Gather(small, count) y = Add(a, b)", 5),
+    ("two = Constant<value = int64 {2}>() p = Add(positions, two) y = Gather(table, p)", 5),
+    ("at = Unsqueeze(count, zero) end = Add(at, length) y = Slice(table, at, end, zero)", 7),
+    ("same = Equal(count, numbers) y = Cast<to = 1>(same)", 4),
     ("y = Gather(small, sum)", None), ("y = Gather(wide, count)", None),
 ])  # fmt: skip
 def test_positions_that_are_looked_up_are_as_many_as_the_table_has(body, positions):
     inputs = "int64[B,T] positions, int64[B,T] other, int64[T] steps, int64 count, int64 sum, float[7] table, float[5] small, float[W] wide"
-    text = f'<ir_version: 10, opset_import: ["" : 20]> main ({inputs}) => (float[B,T] y) {{ {body} }}'
+    text = f'<ir_version: 10, opset_import: ["" : 20]> main ({inputs}) => (float[B,T] y) <int64[1] zero = {{0}}, int64[1] length = {{1}}, int64[4] numbers = {{0, 1, 2, 3}}> {{ {body} }}'
     uses = [*GROWN, use(Kind.COUNTER, "count"), use(Kind.OTHER, "sum")]
     assert decoder_traits(ir.from_onnx_text(text), FORMS, uses, is_windowed=False).positions == positions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from jax2onnx_graph._ir import ir
@@ -129,11 +130,11 @@ def place_of(node: ir.Node) -> str:
 
 
 def needed_by(node: ir.Node) -> set[ir.Node]:
-    """The nodes of its graph from whose results a node computes its own."""
+    """The nodes from whose results a node computes its own, those that its subgraphs and theirs read among them."""
     found: set[ir.Node] = set()
     pending = [node]
     while pending:
-        for value in pending.pop().inputs:
+        for value in itertools.chain.from_iterable(one.inputs for one in walk([pending.pop()])):
             producer = None if value is None else value.producer()
             if producer is not None and producer not in found:
                 found.add(producer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of
+from jax2onnx_graph.facts.axes import axis_of, named_axes, rank_of, reduced_axes
 
 
 def node(body: str) -> ir.Node:
@@ -39,6 +39,22 @@ def test_the_axis_of_an_attribute_or_its_default(body, axis):
 )
 def test_the_axes_of_an_operand(body, axes):
     assert named_axes(node(body), 3) == axes
+
+
+@pytest.mark.parametrize(
+    ("body", "axes"),
+    [
+        ("y = ReduceSum(x, a)", [2, 0]),
+        ("y = ReduceSum(x)", [0, 1, 2]),
+        ("y = ReduceSum<noop_with_empty_axes = 1>(x)", None),
+        ("y = ReduceMax<noop_with_empty_axes = 1>(x, n)", None),
+        ("y = ReduceSum(x, i)", None),
+        ("y = ArgMax<axis = -1>(x)", [2]),
+        ("y = CumSum(x, c)", None),
+    ],
+)
+def test_the_axes_that_are_reduced(body, axes):
+    assert reduced_axes(node(body)) == axes
 
 
 def test_a_rank_that_is_not_known():

@@ -7,9 +7,11 @@ import math
 import onnx_ir as ir
 import pytest
 from jax2onnx_graph.rewrite.patterns import (
+    Formula,
     copied,
     is_floating,
     is_read_once,
+    matches,
     only_reader,
     operation,
     other_operand,
@@ -166,3 +168,33 @@ def test_a_product_without_one_of_its_factors():
 def test_squares(body, is_square):
     y = value(body)
     assert square_of(y) is (y.producer().inputs[0] if is_square else None)
+
+
+SCALED = Formula("Mul", "a", "k")
+MATCHED = {
+    "an operator": ("y = Exp(x)", Formula("Exp", "a"), [{"a": "x"}]),
+    "another operator": ("y = Exp(x)", Formula("Log", "a"), []),
+    "an operator of operators": ("e = Exp(x) y = Neg(e)", Formula("Neg", Formula("Exp", "a")), [{"a": "x"}]),
+    "operands in both orders": ("y = Mul(x, z)", SCALED, [{"a": "x", "k": "z"}, {"a": "z", "k": "x"}]),
+    "operands in their order": ("y = Sub(x, z)", Formula("Sub", "a", "b"), [{"a": "x", "b": "z"}]),
+    "a number": ("y = Mul(two, x)", Formula("Mul", "a", 2), [{"a": "x"}]),
+    "another number": ("y = Mul(two, x)", Formula("Mul", "a", 3), []),
+    "one value twice": ("e = Mul(x, z) y = Add(e, z)", Formula("Add", SCALED, "k"), [{"a": "x", "k": "z"}]),
+    "two values for one name": ("e = Mul(x, z) y = Sub(e, x)", Formula("Sub", Formula("Div", "a", "k"), "k"), []),
+    "one of several": ("y = Exp(x)", (Formula("Log", "a"), Formula("Exp", "a")), [{"a": "x"}]),
+    "another number of operands": ("y = Max(x, z, two)", Formula("Max", "a", "b"), []),
+}
+
+
+@pytest.mark.parametrize("name", MATCHED)
+def test_values_that_the_names_of_a_pattern_stand_for(name):
+    body, pattern, expected = MATCHED[name]
+    found = [{name: one.name for name, one in way.items()} for way in matches(pattern, value(body))]
+    assert found == expected
+
+
+def test_names_of_a_pattern_that_are_bound():
+    y = value("y = Mul(x, z)")
+    x, z = y.producer().inputs
+    assert list(matches(SCALED, y, {"k": x})) == [{"k": x, "a": z}]
+    assert list(matches(SCALED, y, {"k": y})) == []

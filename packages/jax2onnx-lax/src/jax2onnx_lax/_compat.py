@@ -17,6 +17,7 @@ from jax._src.interpreters import ad as _ad
 from jax._src.interpreters import batching as _batching
 from jax._src.lax import special as _special
 from jax._src.lax.lax import _ragged_dot_general_impl as ragged_dot_general
+from jax._src.numpy.indexing import rewriting_take
 from jax._src.numpy.setops import _unique_sorted_mask as sorted_rows
 from jax._src.ops.scatter import _scatter_update as scatter_update
 from jax._src.random import core as _random
@@ -60,6 +61,7 @@ __all__ = [
     "random_seed",
     "random_split",
     "register_resizing",
+    "rewriting_take",
     "scatter_update",
     "sorted_rows",
     "sparse_definition",

@@ -77,6 +77,25 @@ def test_numbers_between_computed_ones_are_counted_in_wide_integers(dtype: str, 
     assert program(np.array(bounds).astype(dtype)).tolist() == list(range(*bounds))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "int8", "int32"])
+def test_bounds_of_slices_of_any_type_are_numbers(dtype: str) -> None:
+    """The largest number is behind the end, also where it is no number of the type of the length."""
+    info = np.iinfo(dtype)
+    program = to_onnx(lambda x, n: (x[:n], x[n:]), [(200,), ((), dtype)])
+    x = np.arange(200, dtype=np.float32)
+    for n in (info.max, info.max - 3, info.min, info.min + 1, 5):
+        got = program(x, np.asarray(n, dtype))
+        assert [y.tolist() for y in got] == [x[:n].tolist(), x[n:].tolist()]
+
+
+def test_a_computed_step_is_an_error() -> None:
+    for fn in (lambda x, n: x[::n], lambda x, n: x[1::n]):
+        with pytest.raises(ConversionError, match="has a step that is a positive number"):
+            to_onnx(fn, [("B",), ((), "int32")])
+    with pytest.raises(ConversionError, match=r"Update x\[a:b\] first"):
+        to_onnx(lambda x, n: x.at[::n].set(0), [("B",), ((), "int32")])
+
+
 def test_the_user_names_a_size() -> None:
     def kept(x: jax.Array) -> jax.Array:
         with size("detections", at_most=3):

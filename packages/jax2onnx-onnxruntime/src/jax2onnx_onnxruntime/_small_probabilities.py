@@ -1,7 +1,7 @@
 """Sigmoids of whose small results the relative precision counts, which ONNX Runtime's kernel does not have.
 
 Its results in float32 are off by up to 1e-7, whatever their size: 2e-4 of the result at -10, half of it at -16, and from -18 on they are
-zero (seen in 1.32). So the logarithm of a probability of 1e-8 is minus infinity, and the gradient of that NaN; gates that are divided by
+zero; those in float64 by up to 1e-17, and zero from -37 on (seen in 1.32). So the logarithm of a probability of 1e-8 is minus infinity, and the gradient of that NaN; gates that are divided by
 their sum are, where all of them are small, other numbers; and of small scores the order is lost.
 """
 
@@ -17,6 +17,7 @@ from jax2onnx_graph.rewrite.pass_base import NodePass
 
 __all__ = ["SmallProbabilitiesPass"]
 
+_INEXACT = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 # So many operators may stand between a probability and what counts on its relative precision.
 _FAR = 6
 # Their results are as small as an operand, or as its difference from 1.
@@ -34,7 +35,7 @@ _ORDINARY = 1e-3
 class SmallProbabilitiesPass(NodePass[ir.Value]):
     """Write Sigmoids by their formula where their relative precision counts.
 
-    1. `Sigmoid(x)` in float32 is `1 / (1 + Exp(-x))` where it, or what is as small, is put in order, compared with numbers that may be
+    1. `Sigmoid(x)` in float32 or float64 is `1 / (1 + Exp(-x))` where it, or what is as small, is put in order, compared with numbers that may be
        small, divided by or divides numbers that no constant gives, or is an operand of a logarithm, reciprocal or root.
     """
 
@@ -42,11 +43,12 @@ class SmallProbabilitiesPass(NodePass[ir.Value]):
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | None:
         x = node.inputs[0]
-        return x if node.outputs[0].dtype == ir.DataType.FLOAT and _counts(node.outputs, x) else None
+        return x if node.outputs[0].dtype in _INEXACT and _counts(node.outputs, x) else None
 
     def rewrite(self, node: ir.Node, match: ir.Value, editor: GraphEditor) -> None:
         op = editor.before(node).op
-        editor.put(node, "Reciprocal", [op.Add(op.Exp(op.Neg(match)), editor.constant(np.ones((), np.float32)))])
+        power = op.Exp(op.Neg(match))
+        editor.put(node, "Reciprocal", [op.Add(power, editor.before(node).constant(1, like=power))])
 
 
 def _counts(values: Iterable[ir.Value], x: ir.Value | None) -> bool:

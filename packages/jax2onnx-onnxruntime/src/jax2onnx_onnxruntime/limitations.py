@@ -41,8 +41,9 @@ _WHERE = Limitation(
     "times the time.", ("float16", "float32", "float64"), values=("signs of zeros",),
 )  # fmt: skip
 _SIGMOID = Limitation(
-    "Sigmoid", "Sigmoid is off by up to 1e-7 whatever the size of its result: small ones have few digits, those of numbers below -18 are zero. "
-    "Where a model divides by one, orders or compares them, or takes the logarithm or a root of one, its formula stands instead.", ("float32",), values=("small numbers",),
+    "Sigmoid", "Sigmoid is off by up to 1e-7, 1e-17 in float64, whatever the size of its result: small ones have few digits, those of numbers below "
+    "-18, -37 in float64, are zero. "
+    "Where a model divides by one, orders or compares them, or takes the logarithm or a root of one, its formula stands instead.", ("float32", "float64"), values=("small numbers",),
 )  # fmt: skip
 _WEBGPU = Limitation(
     "NaN and infinities", "On the graphics card results for NaN and infinities are left open by the language of its shaders.",

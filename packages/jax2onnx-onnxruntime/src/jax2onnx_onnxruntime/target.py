@@ -105,7 +105,7 @@ class OnnxRuntime(Target):
         return THRESHOLDS[threshold]
 
     def passes(self) -> Sequence[PassFactory]:
-        """Passes in their order: steps of recurrences that are not finite, repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, exact Sigmoids, then those that keep the runtime's own optimiser from mistakes."""
+        """Passes in their order: steps of recurrences that are not finite, repairs of kernels, forms of attention with their masks, selections without branches, guards of empty operands, legalisation, exact Sigmoids and long sums, then those that keep the runtime's own optimiser from mistakes."""
         from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
         from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
         from jax2onnx_graph.legalise.fully_masked_rows import FullyMaskedRowsPass
@@ -114,6 +114,7 @@ class OnnxRuntime(Target):
         from jax2onnx_onnxruntime._attention_forms import AttentionFormsPass
         from jax2onnx_onnxruntime._fusions import TransposedProductsPass
         from jax2onnx_onnxruntime._legalise import LegalisePass
+        from jax2onnx_onnxruntime._long_sums import LongSumsPass
         from jax2onnx_onnxruntime._neutral_constants import NeutralConstantsPass
         from jax2onnx_onnxruntime._partly_filled import PartlyFilledPass
         from jax2onnx_onnxruntime._repairs import RepairsPass
@@ -134,6 +135,7 @@ class OnnxRuntime(Target):
             EmptyOperandsPass,
             legalise,
             SmallProbabilitiesPass,
+            LongSumsPass,
             TransposedProductsPass,
             TransposesPass,
             NeutralConstantsPass,

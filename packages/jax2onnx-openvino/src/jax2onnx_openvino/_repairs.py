@@ -39,6 +39,7 @@ class RepairsPass(repairs.RepairsPass):
     7. `DFT` of one side, which repeats an axis: the first half of that of both sides.
     8. `DFT` along an axis that is an operand, which is not read, or counts from the end: along the second one, or from the beginning.
     9. `Loop`, which never ends for a negative number of steps: no steps.
+    10. `Expand` of an axis to a size that may be 0, which is 1 where the plugin leaves it to an operator behind: the slice of that size.
     """
 
     def __init__(self, target: Target = standard_target) -> None:
@@ -53,6 +54,24 @@ class RepairsPass(repairs.RepairsPass):
             elif node.op_type == "Loop" and node.inputs[0] is not None and constant_tensor(node.inputs[0]) is None:
                 steps, b = node.inputs[0], editor.before(node)
                 node.replace_input_with(0, b.op("Max", steps, b.constant(0, like=steps)))
+            elif node.op_type == "Expand" and _may_be_to_nothing(editor, node):
+                _slice(editor, node)
+
+
+def _may_be_to_nothing(editor: GraphEditor, node: ir.Node) -> bool:
+    """Whether an axis may be repeated no times."""
+    old, new = dims_of(node.inputs[0]), dims_of(node.outputs[0]) or ()
+    aligned = (None,) * len(new) if old is None else (1,) * (len(new) - len(old)) + old
+    return any(editor.may_be_zero(dim) and dim != size for size, dim in zip(aligned, new, strict=True))
+
+
+def _slice(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 10: all of the result of an Expand."""
+    result = node.outputs[0]
+    dims, builder = labelled(dims_of(result) or ()), editor.after(result)
+    editor.reroute(
+        result, lambda value: builder.op("Slice", value, builder.ints([0] * len(dims)), node.inputs[1], dims=dims)
+    )
 
 
 def _chosen(b: GraphBuilder, operands: list[ir.Value], _: ir.Value) -> ir.Value:

@@ -25,8 +25,6 @@ LIMITATIONS = (
                values=("signs of zeros",)),
     Limitation("Scan of no rows", "A Scan of no rows has no rows' sizes either in OpenVINO.", operators=("Loop", "Scan"),
                message="has shape"),
-    Limitation("Reshape", "OpenVINO cannot reshape arrays without elements.", operators=("Reshape",),
-               cases=("*empty*", "*nothing*"), message="[Rr]eshape"),
     Limitation("names of dimensions", "Values between the operators that stand for one in OpenVINO may be without a declared shape.",
                message="its shape is not known"),
     Limitation("TopK", "OpenVINO sorts bfloat16 by TopK below opset 24, too, from which on the standard has this.", ("bfloat16",),
@@ -34,7 +32,5 @@ LIMITATIONS = (
     Limitation("TopK", "TopK of OpenVINO gives equal elements in any order. Along axes of up to 1,664,510 this is put right."),
     Limitation("TopK", "TopK of OpenVINO takes one element at least.", operators=("TopK",),
                message="must be greater or equal to 1"),
-    Limitation("Conv", "Convolutions of OpenVINO over images that turn out to have no elements give what is in memory."),
-    Limitation("Expand", "OpenVINO gives one element where an axis of size 1 is expanded to none, or where a branch of an If has none.",
-               operators=("Expand", "If"), cases=("*empty*", "*nothing*")),
+    Limitation("Conv", "Convolutions and poolings of OpenVINO over images that turn out to have no elements give what is in memory."),
 )  # fmt: skip

@@ -5,13 +5,14 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from jax2onnx_graph import ir
 from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.schemas import element_inputs
 from jax2onnx_graph.facts.values import known
 from jax2onnx_graph.labels import numbers_in, symbols_in
-from jax2onnx_graph.traversal import all_graphs, subgraphs
+from jax2onnx_graph.traversal import all_graphs, all_nodes, subgraphs
 
 __all__ = ["Extent", "carriers", "critical_sizes", "index_extents"]
 
@@ -88,35 +89,64 @@ def index_extents(model: ir.Model, *, adding: bool = False) -> dict[str, list[Ex
 
     Args:
       model: the model.
-      adding: whether numbers that others are added to index them, too, as a first position does.
+      adding: whether numbers that others are added to, at which slices begin, or that are compared with 0, 1, … for a one-hot row index
+        them, too, as a first position does. An extent is one more than the largest such number.
     """
     found: dict[str, list[Extent]] = {}
+    starts = _sliced(model) if adding else {}
     for value in model.graph.inputs:
         assert value.name is not None, "the inputs of a finished model have names"
-        extents = list(dict.fromkeys(e for carrier in carriers(model, value, adding=adding) for e in _indexed(carrier)))
-        if extents:
-            found[value.name] = extents
+        least = _least_sums(model, value, adding=adding)
+        extents = [
+            _before(extent, by)
+            for carrier, by in least.items()
+            for extent in (*_indexed(carrier), *starts.get(carrier, ()), *(_compared(carrier) if adding else ()))
+        ]
+        if kept := [e for e in dict.fromkeys(extents) if e is not None]:
+            found[value.name] = kept
     return found
 
 
-def carriers(model: ir.Model, start: ir.Value, *, adding: bool = False) -> list[ir.Value]:
-    """The values whose elements are elements of `start`, by way of subgraphs and functions, too, itself first.
+def _before(extent: Extent, added: int) -> Extent | None:
+    """The extent for numbers to which a number is added, before that; None if there is none left, or that is not known."""
+    if not added or isinstance(extent, str):
+        return None if added else extent
+    return extent - added if extent > added else None
+
+
+def carriers(model: ir.Model, start: ir.Value) -> list[ir.Value]:
+    """The values whose elements are elements of `start`, by way of subgraphs and functions, too, itself first."""
+    return list(_least_sums(model, start, adding=False))
+
+
+def _least_sums(model: ir.Model, start: ir.Value, *, adding: bool) -> dict[ir.Value, int]:
+    """The values whose elements are elements of `start`, itself first, and the least number that is added to these for one.
 
     Args:
       model: the model.
       start: the value.
-      adding: whether sums of its elements and others are such values, too.
+      adding: whether sums of its elements and others are such values, too. Of others than constants, none is counted: they begin with 0,
+        as the steps behind a first position do.
     """
-    seen = {start: None}
+    found = {start: 0}
     pending = [start]
     while pending:
-        for node, place in pending.pop().uses():
+        source = pending.pop()
+        for node, place in source.uses():
             sums = node.outputs if adding and node.op_type == "Add" and not node.domain else ()
+            by = found[source] + (_added(node.inputs[1 - place]) if sums else 0)
             for value in (*_passed_on(model, node, place), *sums):
-                if value not in seen:
-                    seen[value] = None
+                # Of a number and the same from the end, which a Where chooses from, the first counts.
+                if value not in found or by < found[value]:
+                    found[value] = by
                     pending.append(value)
-    return list(seen)
+    return found
+
+
+def _added(value: ir.Value | None) -> int:
+    """The largest number of a constant; 0 for another value."""
+    array = known(value)
+    return 0 if array is None or not array.size else int(array.max())
 
 
 def _passed_on(model: ir.Model, node: ir.Node, place: int) -> Sequence[ir.Value]:
@@ -132,6 +162,39 @@ def _passed_on(model: ir.Model, node: ir.Node, place: int) -> Sequence[ir.Value]
     return [*inner, *(output for output, holds in zip(node.outputs, held, strict=False) if holds)]
 
 
+def _compared(value: ir.Value) -> Iterator[int]:
+    """How many numbers 0, 1, … a value is compared with, where these are several."""
+    for node, place in value.uses():
+        numbers = known(node.inputs[1 - place]) if node.op_type == "Equal" and not node.domain else None
+        if numbers is not None and numbers.size > 1 and (numbers.reshape(-1) == np.arange(numbers.size)).all():
+            yield numbers.size
+
+
+def _sliced(model: ir.Model) -> dict[ir.Value, list[Extent]]:
+    """The values at which slices begin, and how many beginnings there are in the axis of each."""
+    found: dict[ir.Value, list[Extent]] = collections.defaultdict(list)
+    for node in all_nodes(model):
+        sizes = _sizes(node.inputs[0]) if node.op_type == "Slice" and not node.domain else None
+        axes = known(node.inputs[3]) if sizes and len(node.inputs) == 4 else None
+        if sizes is None or axes is None:
+            continue
+        starts, lengths = node.inputs[1], _sizes(node.outputs[0]) or sizes
+        joined = starts.producer() if starts is not None and len(axes) > 1 else None
+        of_axes = [starts] if joined is None else joined.inputs if joined.op_type == "Concat" else []
+        for start, axis in zip(of_axes, axes.tolist(), strict=True) if len(of_axes) == len(axes) else ():
+            size, length = sizes[axis], lengths[axis]
+            if start is not None and size is not None:
+                found[start].append(size - length + 1 if isinstance(size, int) and isinstance(length, int) else size)
+    return found
+
+
+def _sizes(value: ir.Value | None) -> list[Extent | None] | None:
+    """The sizes of a value, numbers or labels; None where its rank is not known."""
+    if value is None or value.shape is None:
+        return None
+    return [dim.value if isinstance(dim, ir.SymbolicDim) else dim for dim in value.shape]
+
+
 def _indexed(indices: ir.Value) -> Iterator[Extent]:
     """The extents of the axes that a value indexes."""
     for node, place in indices.uses():
@@ -140,8 +203,7 @@ def _indexed(indices: ir.Value) -> Iterator[Extent]:
         if node.op_type == "OneHot":
             depth = known(node.inputs[1])
             yield from () if depth is None else map(int, depth.reshape(-1))
-        elif node.inputs[0] is not None and node.inputs[0].shape is not None:
-            sizes = [d.value if isinstance(d, ir.SymbolicDim) else d for d in node.inputs[0].shape]
+        elif (sizes := _sizes(node.inputs[0])) is not None:
             yield from (size for size in _axes_indexed(node, indices, sizes) if size is not None)
 
 

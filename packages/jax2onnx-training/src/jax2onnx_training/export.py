@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax2onnx_core import to_onnx
 from jax2onnx_core.jax_types import Function, PyTree
@@ -132,6 +133,7 @@ def _optimizer_state(optimizer: Optimizer, given: PyTree, parameters: PyTree) ->
     """The first state of the optimizer. Raises OptionError where the given one is that of other parameters."""
     if given is None:
         return optimizer.init(parameters)
+    given = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, int | float | complex) else x, given)
     wanted = jax.eval_shape(optimizer.init, parameters)
     if jax.tree.structure(given) != jax.tree.structure(wanted):
         raise OptionError(

@@ -96,7 +96,9 @@ def step_of(
     """
     import optax
 
-    model, update = loss.model, optax.with_extra_args_support(optimizer).update
+    # A transformation that is not declared to take more may fail for it; other objects, such as `optax.MultiSteps`, show what they take.
+    is_plain = isinstance(optimizer, optax.GradientTransformation)
+    model, update = loss.model, (optax.with_extra_args_support(optimizer) if is_plain else optimizer).update
     frozen = model.first_variables  # weights of the program are named after it
 
     def step(*args: PyTree) -> dict[str, PyTree]:

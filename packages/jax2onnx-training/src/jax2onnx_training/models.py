@@ -173,7 +173,7 @@ def _narrowed(parts: AdaptedTraining, trained: object) -> AdaptedTraining:
 
 
 def _is_trainable(leaf: object) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.inexact)
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic) and jnp.issubdtype(leaf.dtype, jnp.inexact)
 
 
 def _mask(mask: PyTree, tree: PyTree, count: int) -> list[bool]:

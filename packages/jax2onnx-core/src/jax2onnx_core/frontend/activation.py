@@ -234,14 +234,10 @@ class _Patch:
         if call is None:
             return self.original(*args, **kwargs)
 
-        def traced_original() -> PyTree:
-            traced_args, traced_kwargs = (args, kwargs) if call.arguments is None else call.arguments()
-            return self.original(*traced_args, **traced_kwargs)
-
         return bind_composite(
             spec.name,
             call,
-            traced_original,
+            functools.partial(self.original, *args, **kwargs),
             keep_under_vmap=spec.keep_under_vmap,
             traced=window.traced.setdefault(spec.claimed, {}),
         )

@@ -11,6 +11,8 @@ from jax2onnx_graph.build.attributes import element_type
 from jax2onnx_graph.build.names import Names
 from jax2onnx_graph.fingerprints import array_fingerprint
 
+from jax2onnx_core._array_identity import array_identity
+
 __all__ = ["ConstantPool"]
 
 
@@ -61,7 +63,7 @@ class ConstantPool:
         matrix = value.const_value
         if not isinstance(matrix, ir.Tensor) or not isinstance(matrix.raw, np.ndarray):
             return None
-        return self._matrices.get(_memory(matrix.raw.T))
+        return self._matrices.get(array_identity(matrix.raw.T))
 
     def _stored_once(self, array: Array, name: str) -> ir.Value:
         alike = self._large.setdefault((array.dtype, array.shape, _sample(array)), [])
@@ -78,12 +80,8 @@ class ConstantPool:
         tensor = ir.Tensor(array, dtype, name=name)
         value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(array.shape), const_value=tensor)
         if array.ndim == 2:
-            self._matrices.setdefault(_memory(array), value)
+            self._matrices.setdefault(array_identity(array), value)
         return value
-
-
-def _memory(array: Array) -> Hashable:
-    return array.ctypes.data, array.shape, array.strides, array.dtype
 
 
 def _bytes(array: Array) -> Array:

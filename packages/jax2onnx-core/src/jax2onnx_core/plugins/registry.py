@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -60,21 +61,10 @@ class Registry:
 
     def copy(self) -> Registry:
         """An independent registry with the same contents, to be extended by inline plugins."""
-        new = Registry()
+        new = copy.copy(self)
+        for name, contents in vars(self).items():
+            setattr(new, name, copy.copy(contents))
         new.rules = {name: list(rules) for name, rules in self.rules.items()}
-        new.decompositions = dict(self.decompositions)
-        new.complex_rules = dict(self.complex_rules)
-        new.componentwise = set(self.componentwise)
-        new.numpy_evaluators = dict(self.numpy_evaluators)
-        new.unsupported = dict(self.unsupported)
-        new.composites = list(self.composites)
-        new.adapters = list(self.adapters)
-        new.passes = list(self.passes)
-        new.targets = dict(self.targets)
-        new.runtimes = dict(self.runtimes)
-        new.suppliers = dict(self.suppliers)
-        new.owners = dict(self.owners)
-        new.makers = dict(self.makers)
         return new
 
     def add(self, *declared: Rules | Composites) -> None:

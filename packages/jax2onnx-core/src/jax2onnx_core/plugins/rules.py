@@ -219,16 +219,6 @@ class Call:
     def __init__(self, *operands: Any, **params: Any) -> None:
         self.operands = operands
         self.params = params
-        self.arguments: Callable[[], tuple[tuple[Any, ...], Mapping[str, Any]]] | None = None
-
-    def with_arguments(self, arguments: Callable[[], tuple[tuple[Any, ...], Mapping[str, Any]]]) -> Call:
-        """Trace the original with `args, kwargs = arguments()` instead of those of the call.
-
-        For an object that changes while it is called (a cache, a counter of random numbers): it belongs to
-        the surrounding trace, so the original, which is traced by itself, has to be given a copy.
-        """
-        self.arguments = arguments
-        return self
 
 
 @dataclasses.dataclass(frozen=True)

@@ -177,7 +177,7 @@ def _first_states(
     for (name, final), aval, array in zip(inputs.final_names.items(), inputs.avals, given, strict=True):
         if name in states and id(array) in of_models:
             found[final] = array
-        elif name in states and isinstance(array, jax.Array | np.ndarray):
+        elif name in states and isinstance(array, jax.Array | np.ndarray | np.generic | complex | float | int):
             first = array if isinstance(array, jax.Array) else np.array(array, aval.dtype)
             if np.ascontiguousarray(physical_array(first)).reshape(-1).view(np.uint8).any():
                 found[final] = first

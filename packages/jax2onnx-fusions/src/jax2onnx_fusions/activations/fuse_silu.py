@@ -9,9 +9,11 @@ import dataclasses
 from jax2onnx_graph import ir
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
-from jax2onnx_graph.rewrite.patterns import operation, other_operand, scalar
+from jax2onnx_graph.rewrite.patterns import Formula, matches, scalar
 
 from jax2onnx_fusions._reasons import no_operator
+
+_DIVISOR = Formula("Add", 1, Formula("Exp", Formula("Neg", "x")))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +36,10 @@ class FuseSilu(NodePass[_Logistic]):
     operators = frozenset({"Div", "Reciprocal"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> _Logistic | Declined | None:
-        x = _logistic_argument(node.inputs[-1])
-        if x is None:
+        found = next(matches(_DIVISOR, node.inputs[-1]), None)
+        if found is None:
             return None
+        x = found["x"]
         is_silu = node.op_type == "Div" and node.inputs[0] is x
         if node.op_type == "Div" and not is_silu and scalar(node.inputs[0]) != 1:
             return Declined("the numerator over 1 + exp(-x) is neither 1 nor x", node)
@@ -47,16 +50,3 @@ class FuseSilu(NodePass[_Logistic]):
             editor.put(node, "Mul", [match.x, editor.before(node).op.Sigmoid(match.x)])
         else:
             editor.put(node, "Sigmoid", [match.x])
-
-
-def _logistic_argument(value: ir.Value | None) -> ir.Value | None:
-    """x where `value` is 1 + Exp(-x)."""
-    total = operation(value, "Add")
-    if total is None:
-        return None
-    for operand in total.inputs:
-        exponential = operation(other_operand(total, operand), "Exp")
-        if exponential is not None and scalar(operand) == 1:
-            negated = operation(exponential.inputs[0], "Neg")
-            return None if negated is None else negated.inputs[0]
-    return None

@@ -9,19 +9,20 @@ __all__ = [
     "reapplied",
     "reversal_above",
     "reversed_axis",
-    "same_tensor",
 ]
 
 import dataclasses
 from collections.abc import Sequence
 
 from jax2onnx_graph import ir
+from jax2onnx_graph.facts.sub_axes import SubAxis, operand_sub_axes, result_sub_axes
 from jax2onnx_graph.facts.values import dims_of, known
 from jax2onnx_graph.rewrite.editor import InsertionPoint, labelled
 from jax2onnx_graph.rewrite.patterns import operation, permutation_of
 from jax2onnx_graph.rewrite.permutations import permuted
 
 _FAR = -(2**31)
+_VIEWS = ("Transpose", "Squeeze", "Unsqueeze")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,33 +79,19 @@ def reversal_above(value: ir.Value | None, axis: int) -> Reversal | None:
 
 
 def _axis_above(view: ir.Node, axis: int) -> int | None:
-    """The axis of the operand that is `axis` of the result of a Transpose, Squeeze or Unsqueeze."""
-    axes = _operand_axes(view)
-    return None if axes is None else axes[axis]
+    """The axis of the operand that is `axis` of the result of a view."""
+    return _axis(view, operand_sub_axes(view, SubAxis(axis)))
 
 
 def _axis_below(view: ir.Node, axis: int) -> int | None:
-    """The axis of the result that is `axis` of the operand of a Transpose, Squeeze or Unsqueeze."""
-    axes = _operand_axes(view)
-    return None if axes is None or axis not in axes else axes.index(axis)
+    """The axis of the result that is `axis` of the operand of a view."""
+    return _axis(view, result_sub_axes(view, 0, SubAxis(axis)))
 
 
-def _operand_axes(view: ir.Node) -> list[int | None] | None:
-    """The axis of the operand for each axis of the result of a Transpose, Squeeze or Unsqueeze; None for other nodes."""
-    if view.op_type not in ("Transpose", "Squeeze", "Unsqueeze") or view.domain:
-        return None
-    before, after = dims_of(view.inputs[0]), dims_of(view.outputs[0])
-    if before is None or after is None:
-        return None
-    if view.op_type == "Transpose":
-        return list(permutation_of(view))
-    axes = known(view.inputs[1]) if len(view.inputs) > 1 else None
-    if axes is None:
-        return None
-    if view.op_type == "Squeeze":
-        return [i for i in range(len(before)) if i not in axes % len(before)]
-    old = iter(range(len(before)))
-    return [None if i in axes % len(after) else next(old) for i in range(len(after))]
+def _axis(view: ir.Node, found: Sequence[SubAxis | None] | None) -> int | None:
+    """The axis that was found on the other side of a Transpose, Squeeze or Unsqueeze; None for other nodes."""
+    rows = None if found is None or view.op_type not in _VIEWS else found[0]
+    return rows.axis if rows is not None and rows.is_whole else None
 
 
 def is_reversed_by_readers(value: ir.Value, axis: int) -> bool:
@@ -131,16 +118,3 @@ def reapplied(builder: InsertionPoint, views: Sequence[ir.Node], source: ir.Valu
             dims = labelled(dims_of(view.outputs[0]) or ())
             source = builder.variant(view, [source, *view.inputs[1:]], dims=dims)
     return source
-
-
-def same_tensor(a: ir.Value | None, b: ir.Value | None) -> bool:
-    """Whether `a` and `b` are one value, or equal views of one."""
-    if a is b:
-        return True
-    first, second = operation(a, "Transpose", "Unsqueeze"), operation(b, "Transpose", "Unsqueeze")
-    return (
-        first is not None
-        and second is not None
-        and _operand_axes(first) == _operand_axes(second) is not None
-        and same_tensor(first.inputs[0], second.inputs[0])
-    )

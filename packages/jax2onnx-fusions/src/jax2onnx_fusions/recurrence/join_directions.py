@@ -5,7 +5,8 @@ from __future__ import annotations
 __all__ = ["JoinDirections"]
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jax2onnx_graph import ir
@@ -13,7 +14,7 @@ from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.facts.values import constant_tensor, dims_of, operand
 from jax2onnx_graph.rewrite.editor import GraphEditor, InsertionPoint, labelled
 from jax2onnx_graph.rewrite.pass_base import Declined, NodePass, Phase
-from jax2onnx_graph.traversal import is_value_read
+from jax2onnx_graph.traversal import is_value_read, needed_by
 from jax2onnx_graph.weights.absent import computed
 
 from jax2onnx_fusions.recurrence._results import (
@@ -26,19 +27,10 @@ from jax2onnx_fusions.recurrence._results import (
     recurrences,
     views_of_result,
 )
-from jax2onnx_fusions.recurrence._reversals import reapplied, same_tensor
 from jax2onnx_fusions.recurrence.fold_reversals import FoldReversals
 
 _STATES = (5, 6)  # the operands that are first states
 _NOT_JOINED = frozenset({"activation_alpha", "activation_beta", "layout"})  # attributes
-
-
-@dataclasses.dataclass(frozen=True)
-class _Available:
-    """A value that is computed before a node, and the Unsqueezes, last first, that are repeated to make a first state of it."""
-
-    source: ir.Value
-    views: Sequence[ir.Node]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +39,12 @@ class _Directions:
 
     Attributes:
       forward, backward: the operators.
-      states: for each operand that is a first state, those of both directions; empty where these start with zeros.
+      between: the nodes between the two that the later one needs, in order.
     """
 
     forward: ir.Node
     backward: ir.Node
-    states: Sequence[Sequence[_Available]]
+    between: Sequence[ir.Node]
 
 
 class JoinDirections(NodePass[_Directions]):
@@ -84,8 +76,11 @@ class JoinDirections(NodePass[_Directions]):
         return declined
 
     def rewrite(self, node: ir.Node, match: _Directions, editor: GraphEditor) -> None:
+        for needed in match.between:
+            editor.graph.remove(needed)
+            editor.insert_before(node, needed)
         builder, both = editor.before(node), (match.forward, match.backward)
-        states = [_joined_states(builder, given) for given in match.states]
+        states = [_joined_states(builder, [each.inputs[i] for each in both]) for i in _STATES if operand(node, i)]
         results = [all_results(editor, each) for each in both]
         weights = [_joined_weights(editor, [each.inputs[index] for each in both]) for index in (1, 2, 3)]
         attributes = {**attribute_values(node), "direction": "bidirectional"}
@@ -111,7 +106,7 @@ def _is_other_direction(first: ir.Node, second: ir.Node) -> bool:
     return (
         first.op_type == second.op_type
         and {direction_of(first), direction_of(second)} == {"forward", "reverse"}
-        and same_tensor(first.inputs[0], second.inputs[0])
+        and first.inputs[0] is second.inputs[0]
     )
 
 
@@ -124,10 +119,13 @@ def _directions(first: ir.Node, second: ir.Node, graph: ir.Graph) -> _Directions
     pairs = zip(forward.outputs, backward.outputs, DIRECTIONS, strict=False)
     if not any(True for pair in pairs for _ in _concats(*pair)):
         return Declined("the results of the two directions are not concatenated, forwards first", first)
-    states = _first_states(first, (forward, backward), graph)
-    if states is None:
-        return Declined("a first state is computed between the two directions", first)
-    return _Directions(forward, backward, states)
+    needed = needed_by(second)
+    if first in needed:
+        return Declined("one direction begins with what the other one computes", first)
+    between = itertools.takewhile(
+        lambda node: node is not second, itertools.dropwhile(lambda node: node is not first, graph)
+    )
+    return _Directions(forward, backward, [node for node in between if node in needed])
 
 
 def _obstacle(first: ir.Node, second: ir.Node) -> str:
@@ -170,39 +168,12 @@ def _concats(forward: ir.Value, backward: ir.Value, axis: int) -> Iterator[_Conc
                     yield _Concat(node, perm)
 
 
-def _first_states(first: ir.Node, both: tuple[ir.Node, ir.Node], graph: ir.Graph) -> list[list[_Available]] | None:
-    """The first states of both directions, none where they are zeros; None if some are computed after `first`."""
-    position = {node: index for index, node in enumerate(graph)}
-    states: list[list[_Available]] = []
-    for index in _STATES:
-        given = [operand(node, index) for node in both]
-        given = given[:1] * 2 if same_tensor(*given) else given
-        found = [_available(value, position, first) for value in given if value is not None]
-        available = [state for state in found if state is not None]
-        if len(available) < len(found):
-            return None
-        if available:
-            states.append(available)
-    return states
-
-
-def _available(value: ir.Value, position: Mapping[ir.Node, int], first: ir.Node) -> _Available | None:
-    """`value`, where it, or the tensor of which it is an Unsqueeze, is computed before `first`; else None."""
-    views: list[ir.Node] = []
-    while (node := value.producer()) is not None and position.get(node, -1) >= position[first]:
-        if node.op_type != "Unsqueeze" or node.inputs[0] is None:
-            return None
-        views.append(node)
-        value = node.inputs[0]
-    return _Available(value, views)
-
-
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def _joined_states(builder: InsertionPoint, given: Sequence[_Available]) -> ir.Value:
+def _joined_states(builder: InsertionPoint, given: Sequence[ir.Value | None]) -> ir.Value:
     """The first states of both directions as one operand."""
-    values = [reapplied(builder, state.views, state.source) for state in given]
+    values = [value for value in given if value is not None]
     return builder.with_dims(builder.concat(values, 0), (2, *builder.known_dims(values[0])[1:]))
 
 

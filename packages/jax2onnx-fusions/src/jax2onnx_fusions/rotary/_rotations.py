@@ -13,7 +13,7 @@ from jax2onnx_graph import ir
 from jax2onnx_graph.arrays import Array
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim, same_dims
 from jax2onnx_graph.rewrite.pass_base import Declined
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of, without_axis
+from jax2onnx_graph.rewrite.patterns import Formula, Pattern, matches, operation, permutation_of, without_axis
 
 from jax2onnx_fusions.rotary._doubled_angles import Halves
 from jax2onnx_fusions.rotary._features import LARGEST_TABLE, Features, feature_numbers, sources
@@ -24,6 +24,26 @@ _OF_ANGLES = (
 
 _OTHER_ANGLES = "the cosines and sines vary along the heads, or the number of heads is not known"
 _MORE_AXES = "the cosines and sines have more axes than the rotated tensor"
+
+
+def _scaled(value: Pattern, factor: Pattern) -> Formula:
+    return Formula("Mul", value, factor)
+
+
+#: x · c and what is added to it.
+_OF_HALVES = Formula("Add", _scaled("x", "c"), "turned")
+#: A product, and one with a constant factor.
+_PRODUCTS = (_scaled("x", "y"), _scaled("x", _scaled("y", "signs")), _scaled(_scaled("x", "y"), "signs"))
+#: A sum or difference of two products.
+_TURN = tuple(Formula(op_type, _scaled("x", "c"), _scaled("y", "s")) for op_type in ("Add", "Sub"))
+#: x · c − y · s, and with a negated factor or product.
+_REAL = (
+    Formula("Sub", _scaled("x", "c"), _scaled("y", "s")),
+    Formula("Add", _scaled("x", "c"), _scaled(Formula("Neg", "y"), "s")),
+    Formula("Add", _scaled("x", "c"), _scaled("y", Formula("Neg", "s"))),
+    Formula("Add", _scaled("x", "c"), Formula("Neg", _scaled("y", "s"))),
+)
+_IMAGINARY = Formula("Add", _scaled("y", "c"), _scaled("x", "s"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +90,9 @@ def rotation_of_pairs(node: ir.Node) -> Rotation | Declined | None:
 
 def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | None:
     """The rotation x · cos + rotated x · sin, with cosines and sines for both halves, that the Add `node` is."""
-    for one, other in (_operands(node.inputs), _operands(node.inputs[::-1])):
-        for (whole, cos), (rotated, sin, signs) in itertools.product(_factors(one), _signed_products(other)):
+    for terms in matches(_OF_HALVES, node.outputs[0]):
+        whole, cos = terms["x"], terms["c"]
+        for rotated, sin, signs in _signed_products(terms["turned"]):
             features = _turned(whole, rotated, signs)
             if features is None or not same_dims(features.dims, dims_of(node.outputs[0])):
                 continue
@@ -88,8 +109,8 @@ def rotation_of_halves(node: ir.Node, halves: Halves) -> Rotation | Declined | N
 
 def angle_of_turn(node: ir.Node) -> ir.Value | None:
     """The angles a of x · cos(a) ± y · sin(a), in whatever order and shape, which `node` adds or subtracts."""
-    for (_, one), (_, other) in _factorings(node.inputs):
-        cosine, sine = _trigonometric(one), _trigonometric(other)
+    for found in matches(_TURN, node.outputs[0]):
+        cosine, sine = _trigonometric(found["c"]), _trigonometric(found["s"])
         if cosine is not None and sine is not None and {cosine.op_type, sine.op_type} == {"Cos", "Sin"}:
             return cosine.inputs[0] if cosine.inputs[0] is sine.inputs[0] else None
     return None
@@ -188,83 +209,25 @@ def _turned(whole: ir.Value, rotated: ir.Value, signs: Array | None) -> Features
 
 def _signed_products(value: ir.Value | None) -> Iterator[tuple[ir.Value, ir.Value, Array | None]]:
     """Two factors of a product, in both orders, and constant factors of one of them, which may be signs."""
-    for one, other in _factors(value):
-        yield one, other, None
-        for factor, rest in _factors(other):
-            if (signs := known(factor, LARGEST_TABLE)) is not None:
-                yield one, rest, signs
-        if (signs := known(other, LARGEST_TABLE)) is not None:
-            yield from ((factor, rest, signs) for factor, rest in _factors(one))
-
-
-def _factors(value: ir.Value | None) -> Iterator[_Factors]:
-    """The two factors of a product, in both orders."""
-    node = operation(value, "Mul")
-    if node is not None and node.inputs[0] is not None and node.inputs[1] is not None:
-        yield node.inputs[0], node.inputs[1]
-        yield node.inputs[1], node.inputs[0]
+    for found in matches(_PRODUCTS, value):
+        signs = known(found.get("signs"), LARGEST_TABLE)
+        if signs is not None or "signs" not in found:
+            yield found["x"], found["y"], signs
 
 
 def _rotated(real: ir.Value | None, imaginary: ir.Value | None) -> tuple[Features, ir.Value, ir.Value] | None:
     """(features, c, s) where `real` is x₁·c − x₂·s and `imaginary` is x₂·c + x₁·s."""
-    total = operation(imaginary, "Add")
-    if total is None:
-        return None
-    for (first, cos), (second, sin) in _differences(real):
-        features = _halves_of(first, second)
+    for first in matches(_REAL, real):
+        features = _halves_of(first["x"], first["y"])
         if features is None:
             continue
-        for one, other in (_operands(total.inputs), reversed(_operands(total.inputs))):
-            if _is_product(one, second, cos) and _is_product(other, first, sin):
-                return features, cos, sin
+        for other in matches(_IMAGINARY, imaginary, {"x": first["x"], "y": first["y"]}):
+            if _same(first["c"], other["c"]) and _same(first["s"], other["s"]):
+                return features, first["c"], first["s"]
     return None
 
 
-def _operands(values: Sequence[ir.Value | None]) -> tuple[ir.Value | None, ir.Value | None]:
-    """The two operands of a binary node."""
-    return values[0], values[1]
-
-
-#: The two factors of a product.
-_Factors = tuple[ir.Value, ir.Value]
-
-
-def _factorings(values: Sequence[ir.Value | None]) -> Iterator[tuple[_Factors, _Factors]]:
-    """Two products in all orders of their factors: ((factor, other factor) of the first, the same of the second)."""
-    nodes = [operation(value, "Mul") for value in values]
-    sides = [[(a, b), (b, a)] for node in nodes if node is not None for a, b in [node.inputs] if a and b]
-    if len(sides) == 2:
-        yield from ((one, other) for one in sides[0] for other in sides[1])
-
-
-def _differences(value: ir.Value | None) -> Iterator[tuple[_Factors, _Factors]]:
-    """Two products whose difference `value` is, in all orders of their factors: a · b − c · d, or a · b + (−c) · d."""
-    node = operation(value, "Sub", "Add")
-    if node is None:
-        return
-    if node.op_type == "Sub":
-        yield from _factorings(node.inputs)
-        return
-    for plus, minus in (_operands(node.inputs), _operands(node.inputs[::-1])):
-        for one, (negative, factor) in _factorings((plus, minus)):
-            negation = operation(negative, "Neg")
-            if negation is not None and negation.inputs[0] is not None:
-                yield one, (negation.inputs[0], factor)
-        negation = operation(minus, "Neg")
-        if negation is not None:
-            yield from _factorings((plus, negation.inputs[0]))
-
-
-def _is_product(value: ir.Value | None, one: ir.Value, other: ir.Value) -> bool:
-    """Whether `value` is one · other, in either order."""
-    node = operation(value, "Mul")
-    if node is None:
-        return False
-    a, b = node.inputs
-    return (_same(a, one) and _same(b, other)) or (_same(b, one) and _same(a, other))
-
-
-def _same(a: ir.Value | None, b: ir.Value | None) -> bool:
+def _same(a: ir.Value, b: ir.Value) -> bool:
     """Whether these are one value, or equal constants."""
     if a is b:
         return True

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.build.attributes import attribute_values
 from jax2onnx_graph.errors import OptionError
+from jax2onnx_graph.facts.axes import axis_of
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dim
 from jax2onnx_graph.metadata import LAYOUTS_KEY, SYMBOLS_KEY, StatePair, read_constraints, write_states
@@ -16,7 +17,7 @@ from jax2onnx_graph.passes import optimise
 from jax2onnx_graph.passes.structural.attention_layout import AttentionLayout
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.rewrite.editor import GraphEditor, labelled
-from jax2onnx_graph.rewrite.patterns import operation, permutation_of
+from jax2onnx_graph.rewrite.patterns import operation, permutation_of, source_of
 from jax2onnx_graph.targets import Target
 from jax2onnx_runtime.feeds import symbol_space
 
@@ -298,7 +299,12 @@ class _Rewriter:
             return None
         at, given = self._editor.before(node), list(node.inputs)
         turned = [at.transpose(x, perm) if i in operands and x is not None else x for i, x in enumerate(given)]
-        attributes = {**attribute_values(node), "axis": perm.index(_axis(node) % len(perm))}
+        if node.op_type == "TensorScatter" and perm[0] != 0:  # it has a place for each entry of the first axis
+            one = source_of(given[2], "Expand")
+            if one is None or dims_of(one) not in ((), (1,)):
+                return None
+            turned[2] = at.op.Expand(one, at.op.Shape(new, start=0, end=1), dims=labelled((dims_of(new) or ())[:1]))
+        attributes = {**attribute_values(node), "axis": perm.index(axis_of(node, len(perm)))}
         dims = dims_of(after) or ()
         (present,) = at.emit(
             node.op_type, [new, *turned[1:]], "", 1, None, labelled([dims[axis] for axis in perm]), attributes
@@ -306,16 +312,8 @@ class _Rewriter:
         return present
 
 
-# Operators that make the new cache of the old one, their first operand, and their default axis.
-_UPDATES = {"Concat": 0, "ScatterElements": 0, "TensorScatter": -2}
-
-
 def _operands_with_axes(node: ir.Node) -> range | None:
     """Indices of the operands, the first left out, that have the axes of the cache; None for a node that updates no cache."""
     return {"Concat": range(1, len(node.inputs)), "ScatterElements": range(1, 3), "TensorScatter": range(1, 2)}.get(
         node.op_type
     )
-
-
-def _axis(node: ir.Node) -> int:
-    return node.attributes["axis"].as_int() if "axis" in node.attributes else _UPDATES[node.op_type]

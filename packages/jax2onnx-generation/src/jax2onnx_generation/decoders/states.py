@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from jax2onnx_graph import ir
 from jax2onnx_graph.errors import OptionError
 from jax2onnx_graph.facts.axes import axis_of
+from jax2onnx_graph.facts.sub_axes import SubAxis, result_sub_axes
 from jax2onnx_graph.facts.type_text import type_text
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, known, same_dim
 from jax2onnx_graph.labels import symbols_in
@@ -22,8 +23,10 @@ from jax2onnx_generation.decoders.signature import DecoderSignature
 
 __all__ = ["StateUse", "declared_kinds", "is_size", "state_uses"]
 
+# Operators that hand elements on in their order, in another shape or type, or repeated.
+_SAME_ORDER = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 # Operators that hand a number on, in another shape or type.
-_VIEWS = frozenset({"Cast", "Expand", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_VIEWS = _SAME_ORDER | {"Gather"}
 # Operators that write into a cache, and the operand that says where.
 _WRITING = {"ScatterElements": 1, "ScatterND": 1, "TensorScatter": 2}
 
@@ -138,9 +141,23 @@ def _moves(node: ir.Node, held: Mapping[ir.Value, None]) -> bool:
         if value is not None
     ):
         return False
-    # Constants behind it are room for what is written nowhere.
-    is_padded = all(known(value, limit=None) is not None for value in node.inputs if value not in held)
-    return len(old) == len(node.inputs) or (len(old) == 1 and not is_padded)
+    return len(old) == len(node.inputs) or (len(old) == 1 and not _is_padded(node, held))
+
+
+def _is_padded(node: ir.Node, held: Mapping[ir.Value, None]) -> bool:
+    """Whether a Concat puts constants behind a whole state: room for what is written nowhere."""
+    state, *others = node.inputs
+    is_whole = state in held and not _is_moved(state)
+    return is_whole and all(known(source_of(v, *_SAME_ORDER), limit=None) is not None for v in others)
+
+
+def _is_moved(value: ir.Value | None) -> bool:
+    """Whether a value has elements of another at other places; those of its beginning stay where they are."""
+    node = operation(source_of(value, *_SAME_ORDER, "Transpose"), "Gather", "Slice")
+    starts = None if node is None else known(node.inputs[1])
+    if node is None or node.op_type == "Gather" or starts is None or starts.any():
+        return node is not None
+    return _is_moved(node.inputs[0])
 
 
 def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_changed: bool, moves: bool) -> StateKind:
@@ -209,10 +226,28 @@ def _written_axis(node: ir.Node, before: ir.Value, batch: LabelledDim | None) ->
         axes = [i for i in range(depth if isinstance(depth, int) else 0) if batch is None or not same_dim(within[i], batch)]  # fmt: skip
     if len(axes) != 1:
         return None
-    if held is before:
-        return axes[0]
-    same = [i for i, dim in enumerate(dims) if same_dim(dim, within[axes[0]])]
+    own = [i for i, dim in enumerate(dims) if batch is None or not same_dim(dim, batch)]
+    written = [i for i in own if _axis_behind(before, i, held) == axes[0]]
+    same = written or [i for i, dim in enumerate(dims) if same_dim(dim, within[axes[0]])]
     return same[0] if len(same) == 1 else None
+
+
+def _axis_behind(start: ir.Value, axis: int, value: ir.Value) -> int | None:
+    """The axis of a value that an axis of another is, maybe merged with others, by way of views, writes and room behind them; None for others."""
+    path, source = list[ir.Node](), value
+    while source is not start:
+        node = operation(source, "Concat", "Slice", "Transpose", *_SAME_ORDER, *_WRITING)
+        if node is None or node.inputs[0] is None:
+            return None
+        path += [node] if node.op_type in ("Transpose", *_SAME_ORDER) else []
+        source = node.inputs[0]
+    found = SubAxis(axis)
+    for node in reversed(path):
+        behind = result_sub_axes(node, 0, found)
+        if behind is None or behind[0] is None:
+            return None
+        found = behind[0]
+    return found.axis
 
 
 # -- counters -------------------------------------------------------------------------------------

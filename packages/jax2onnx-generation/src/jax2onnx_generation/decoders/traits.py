@@ -55,7 +55,7 @@ def decoder_traits(model: ir.Model, forms: DecoderForms, uses: Sequence[StateUse
 
 
 def known_positions(model: ir.Model, names: Collection[str]) -> int | None:
-    """The number of positions that a decoder knows: the rows of the smallest table in which it looks them up; None without one.
+    """The number of positions that a decoder knows: as many as the smallest table has rows for, in which it looks them up; None without one.
 
     Args:
       model: the model.

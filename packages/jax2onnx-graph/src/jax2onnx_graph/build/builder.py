@@ -340,7 +340,7 @@ class GraphBuilder(abc.ABC):
         if self.dims(x) == tuple(dims):
             return x
         if is_empty(dims):
-            return self.reshape(self.constant(np.zeros(0), like=x), dims)
+            return self._without_elements(self.dtype(x), dims)
         return self.op("Expand", x, self.shape(dims), dims=dims)
 
     def empty_arrays(self, types: Iterable[tuple[Dtype, Dims]]) -> list[Value] | None:
@@ -348,7 +348,13 @@ class GraphBuilder(abc.ABC):
         types = list(types)
         if not all(is_empty(dims) for _, dims in types):
             return None
-        return [self.reshape(self.constant(np.zeros(0), dtype), dims) for dtype, dims in types]
+        return [self._without_elements(dtype, dims) for dtype, dims in types]
+
+    def _without_elements(self, dtype: Dtype, dims: Sequence[Dim]) -> Value:
+        # Of no size that may be computed, since some runtimes reshape no such arrays.
+        if all(map(is_static, dims)):
+            return self.reshape(self.constant(np.zeros(0), dtype), dims)
+        return self.op("Expand", self.constant(0, dtype), self.shape(dims), dims=dims)
 
     def broadcast_in_dim(self, x: Value, dims: Sequence[Dim], broadcast_dimensions: Sequence[int]) -> Value:
         """XLA's broadcast: axes of `x` are placed among those of the result, and it is repeated along the others.

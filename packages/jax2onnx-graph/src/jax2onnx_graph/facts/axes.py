@@ -8,7 +8,7 @@ from jax2onnx_graph._ir import ir
 from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import dims_of, known, operand
 
-__all__ = ["axis_of", "known_operand", "named_axes", "rank_of"]
+__all__ = ["axis_of", "known_operand", "named_axes", "rank_of", "reduced_axes"]
 
 
 def rank_of(value: ir.Value | None) -> int | None:
@@ -43,3 +43,16 @@ def named_axes(node: ir.Node, rank: int) -> list[int] | None:
     if facts.reduces and axes is not None and not axes.size:  # all of them, or none
         return [] if node.attributes.get_int("noop_with_empty_axes", 0) else list(range(rank))
     return None if axes is None else [int(axis) % rank for axis in axes.reshape(-1)]
+
+
+def reduced_axes(node: ir.Node) -> list[int] | None:
+    """The axes that a node reduces, counted from the first, as far as they are known; None for other nodes."""
+    facts, dims = facts_of(node.op_type), dims_of(node.inputs[0]) if node.inputs else None
+    if not facts.reduces or dims is None or len(node.outputs) != 1 or "axes" in node.attributes:
+        return None
+    if facts.axis is not None:
+        return [axis_of(node, len(dims))]
+    index = facts.axes_input
+    if index is not None and (index >= len(node.inputs) or node.inputs[index] is None):
+        return None if node.attributes.get_int("noop_with_empty_axes", 0) == 1 else [*range(len(dims))]
+    return named_axes(node, len(dims)) or None

@@ -25,13 +25,10 @@ from jax2onnx_graph.passes.structural.fold_flags import FoldFlags
 from jax2onnx_graph.passes.structural.fold_neutral import FoldNeutral
 from jax2onnx_graph.passes.structural.fold_transposes import FoldTransposes
 from jax2onnx_graph.passes.structural.fold_weight_sums import FoldWeightSums
-from jax2onnx_graph.passes.structural.fold_where import FoldWhere
 from jax2onnx_graph.passes.structural.hoist_invariants import HoistInvariants
 from jax2onnx_graph.passes.structural.implicit_broadcast import ImplicitBroadcast
-from jax2onnx_graph.passes.structural.inline_branches import InlineBranches
 from jax2onnx_graph.passes.structural.merge_reductions import MergeReductions
 from jax2onnx_graph.passes.structural.merge_reshapes import MergeReshapes
-from jax2onnx_graph.passes.structural.merge_stacks import MergeStacks
 from jax2onnx_graph.passes.structural.merge_states import MergeStates
 from jax2onnx_graph.passes.structural.remove_dead_nodes import RemoveDeadNodes
 from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
@@ -71,15 +68,12 @@ def structural_passes() -> list[ContributedPass]:
     passes = [
         RemoveDeadNodes,
         MergeReshapes,
-        MergeStacks,
         FoldConstants,
-        InlineBranches,
         FoldCasts,
         ImplicitBroadcast,
         EliminateCommonSubexpressions,
         FoldNeutral,
         FoldWeightSums,
-        FoldWhere,
         FoldFlags,
         FoldTransposes,
         AttentionLayout,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 __all__ = [
     "COMPARISONS",
+    "Formula",
+    "Pattern",
     "Product",
     "copied",
     "is_floating",
     "is_read_once",
+    "matches",
     "only_reader",
     "operation",
     "other_operand",
@@ -26,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from jax2onnx_graph._ir import ir
+from jax2onnx_graph.facts.operators import facts_of
 from jax2onnx_graph.facts.values import SMALL, dims_of, known, same_dim
 from jax2onnx_graph.traversal import is_read
 
@@ -113,6 +117,51 @@ def permutation_of(transpose: ir.Node) -> tuple[int, ...]:
     return tuple(reversed(range(len(dims_of(transpose.inputs[0]) or ())))) if perm is None else tuple(perm)
 
 
+class Formula:
+    """An operator of ONNX's own domain on patterns of all its operands, in any order where it is commutative."""
+
+    def __init__(self, op_type: str, *operands: Pattern) -> None:
+        self.op_type, self.operands = op_type, operands
+
+    def ways(self, value: ir.Value | None, bound: Mapping[str, ir.Value]) -> Iterator[Mapping[str, ir.Value]]:
+        """See `matches`."""
+        node = operation(value, self.op_type)
+        if node is None or len(node.inputs) != len(self.operands):
+            return
+        for order in itertools.permutations(node.inputs) if facts_of(self.op_type).is_commutative else [node.inputs]:
+            found = [bound]
+            for pattern, one in zip(self.operands, order, strict=True):
+                found = [further for each in found for further in matches(pattern, one, each)]
+            yield from found
+
+
+#: A formula; the name of whatever value stands there; the number that all elements are; or several patterns, of which one fits.
+Pattern = Formula | str | float | tuple["Pattern", ...]
+
+
+def matches(
+    pattern: Pattern, value: ir.Value | None, bound: Mapping[str, ir.Value] | None = None
+) -> Iterator[Mapping[str, ir.Value]]:
+    """The values that the names in a pattern stand for, for each way to read a value as it.
+
+    Args:
+      pattern: the pattern, in which one name always stands for the same value.
+      value: the value.
+      bound: what some of the names stand for already.
+    """
+    bound = bound or {}
+    if isinstance(pattern, str):
+        if value is not None and bound.get(pattern, value) is value:
+            yield {**bound, pattern: value}
+    elif isinstance(pattern, tuple):
+        for one in pattern:
+            yield from matches(one, value, bound)
+    elif isinstance(pattern, Formula):
+        yield from pattern.ways(value, bound)
+    elif scalar(value) == pattern:
+        yield bound
+
+
 @dataclasses.dataclass
 class Product:
     """`coefficient` times the product of `factors`."""
@@ -141,11 +190,11 @@ def product(value: ir.Value | None) -> Product:
 
 def square_of(value: ir.Value | None) -> ir.Value | None:
     """The value x where `value` is x², by Mul or Pow; else None."""
-    node = operation(value, "Mul", "Pow")
-    if node is None:
-        return None
-    is_square = node.inputs[0] is node.inputs[1] if node.op_type == "Mul" else scalar(node.inputs[1]) == 2
-    return node.inputs[0] if is_square else None
+    found = next(matches(_SQUARE, value), None)
+    return None if found is None else found["x"]
+
+
+_SQUARE = (Formula("Mul", "x", "x"), Formula("Pow", "x", 2))
 
 
 def _factors(value: ir.Value | None, depth: int) -> Iterator[tuple[ir.Value | None, float]]:

@@ -38,8 +38,9 @@ def _changed(model, sizes):
         (_model("1,5,6", "1,5,2,3", "1,4,6", "1,4,2,3", 1, "1,9,2,3"), [(1, 5, 6), (1, 4, 6)]),
         (_model("2,3,5", "6,5", "2,3,4", "6,4", 1, "6,9"), [(2, 3, 5), (2, 3, 4)]),
         (_model("0,6", "0,2,3", "4,6", "4,2,3", 0, "4,2,3"), [(0, 6), (4, 6)]),
+        (_model("2,4", "2,2,2", "2,6", "2,3,2", 1, "2,5,2"), [(2, 4), (2, 6)]),
     ],
-    ids=["heads", "flattened in front", "nothing appended to"],
+    ids=["heads", "flattened in front", "nothing appended to", "parts of the axis"],
 )
 def test_views_are_concatenated_first(model, sizes):
     _, changed = _changed(model, sizes)
@@ -78,7 +79,8 @@ IS_MOVED = {
     "all axes behind are kept": ("float[2,3,5] x, float[2,3,4] z", "float[6,9] y", "1", "{6,-1}", True),
     "of another number of axes": ("float[2,6] x, float[2,3,2] z", "float[4,2,3] y", "0", "{2,2,3}", False),
     "of other axes": ("float[2,3,5] x, float[3,2,4] z", "float[6,9] y", "1", "{6,-1}", False),
-    "the axis is a part": ("float[2,12] x, float[2,12] z", "float[2,6,4] y", "1", "{2,3,4}", False),
+    "the axis is the first part": ("float[2,12] x, float[2,12] z", "float[2,6,4] y", "1", "{2,3,4}", True),
+    "the axis is the last part": ("float[2,12] x, float[2,12] z", "float[2,3,8] y", "2", "{2,3,4}", False),
     "the axis is joined": ("float[4,2] x, float[4,2] z", "float[2,4,2] y", "1", "{2,2,2}", False),
     "an axis of its size between others": ("float[2,3,4] x, float[2,3,4] z", "float[4,6,2] y", "1", "{4,3,2}", False),
 }
@@ -105,3 +107,36 @@ def test_what_is_no_view_stays(rewrite, body):
 def test_a_view_alone_stays(rewrite):
     text = "g (float[4,6] x) => (float[4,2,3] y) <int64[3] s = {4,2,3}> { p = Reshape(x, s) y = Concat<axis = 0>(p) }"
     assert rewrite(ConcatViews(), HEAD + text) == ["Concat{0}(Reshape(x, [4, 2, 3]))"]
+
+
+STACK = """g (float[2,{size},4] x, float[2,{size},4] z, bool b) => ({outputs}) <int64[1] one = {{1}}, int64[3] t = {{2, 6, 4}}> {{
+    u = Unsqueeze(x, one) v = Unsqueeze(z, one) s = Concat<axis = 1>(u, v) {readers} }}"""
+READERS = {
+    "a Reshape": ("float[2,6,4] y", "y = Reshape(s, t)", True),
+    "another operator": ("float[2,2,3,4] y", "y = Relu(s)", False),
+    "two": ("float[2,6,4] y, float[2,2,3,4] r", "y = Reshape(s, t) r = Relu(s)", False),
+    "an output, too": ("float[2,6,4] y, float[2,2,3,4] s", "y = Reshape(s, t)", False),
+    "one in a branch": (
+        "float[2,6,4] y",
+        "y = If(b) <then_branch = f () => (float[2,6,4] p) { p = Reshape(s, t) }, else_branch = h () => (float[2,6,4] q) { q = Reshape(s, t) }>",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_stacks_are_concatenated_where_a_view_reads_them(rewrite, name):
+    outputs, readers, is_concatenated = READERS[name]
+    found = rewrite(ConcatViews(), HEAD + STACK.format(size=3, outputs=outputs, readers=readers))
+    assert any("Concat{1}(x, z)" in one for one in found if not one.startswith("If")) is is_concatenated
+
+
+def test_the_results_of_stacks_are_equal():
+    model = onnx.parser.parse_model(HEAD + STACK.format(size=3, outputs="float[2,6,4] y", readers="y = Reshape(s, t)"))
+    del model.graph.input[2]
+    _changed(onnx.shape_inference.infer_shapes(model), [(2, 3, 4), (2, 3, 4)])
+
+
+def test_stacks_along_axes_of_symbolic_size_stay(rewrite):
+    text = STACK.format(size="M", outputs="float[2,K,4] y", readers="y = Reshape(s, t)").replace("2, 6, 4", "2, -1, 4")
+    assert "Unsqueeze" in rewrite(ConcatViews(), HEAD + text)[0]

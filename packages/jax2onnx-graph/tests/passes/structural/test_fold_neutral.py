@@ -83,3 +83,24 @@ def test_zero_stays_where_a_sum_or_its_root_is_an_output(rewrite, output):
 def test_a_table_of_indices_is_no_axis(rewrite):
     text = "g (float[2,3] x) => (float[1,2,3] y) <int64[1,2] i = {0, 1}> { a = Abs(x) y = Gather(a, i) }"
     assert rewrite(FoldNeutral(), HEAD + text) == ["Gather(Abs(x), [[0, 1]])"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("bool c = {1}", "Neg(Abs(x))"),
+        ("bool c = {0}", "Neg(Exp(x))"),
+        ("bool[3] c = {1, 1, 1}", "Neg(Abs(x))"),
+        ("bool[1, 1] c = {0}", "Neg(Exp(x))"),
+        ("bool[3] c = {1, 0, 1}", "Neg(Where([True, False, True], Abs(x), Exp(x)))"),
+    ],
+)
+def test_a_constant_condition_chooses(rewrite, condition, expected):
+    rank = "1,3" if "1, 1" in condition else "3"
+    text = f"g (float[{rank}] x) => (float[{rank}] y) <{condition}> {{ a = Abs(x) b = Exp(x) w = Where(c, a, b) y = Neg(w) }}"
+    assert rewrite(FoldNeutral(), HEAD + text) == [expected]
+
+
+def test_a_choice_that_broadcasts_stays(rewrite):
+    text = "g (float[3] x) => (float[3] y) <bool c = {1}, float[1] one = {1}> { w = Where(c, one, x) y = Neg(w) }"
+    assert rewrite(FoldNeutral(), HEAD + text) == ["Neg(Where(True, [1.0], x))"]

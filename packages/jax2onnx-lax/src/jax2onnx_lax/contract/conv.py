@@ -178,7 +178,7 @@ def _slid(
     kind = jnp.result_type(x, kernel)
     kind = kind if dtype is not None or jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(kind, 1.0)
     x, kernel = x.astype(kind), (jnp.conj(kernel) if correlates else kernel).astype(kind)
-    exchanged = mode != "full" and is_positive(kernel.shape[0] - x.shape[0])
+    exchanged = _is_longer(kernel.shape[0], x.shape[0], is_certain=mode != "full")
     if mode in ("same", "valid") and not exchanged and not is_positive(x.shape[0] - kernel.shape[0] + 1):
         return Replacement(_part_of_all(x, kernel, mode, precision, dtype, correlates=correlates))
     if exchanged:
@@ -195,6 +195,16 @@ def _slid(
         x[None, None], kernel[None, None], (1,), [(low, high)], precision=precision, preferred_element_type=dtype
     )[0, 0]
     return Replacement(jnp.flip(made) if correlates and exchanged else made)
+
+
+def _is_longer(one: Dim, other: Dim, *, is_certain: bool) -> bool:
+    """Whether an array has more elements than another, or is taken to have more, as one of symbolic length may.
+
+    The longer one is what is padded, so that its NaN and infinite elements stay where they are.
+    """
+    if is_certain or is_static(one) or not is_static(other) or is_positive(other - one + 1):
+        return is_positive(one - other)
+    return True
 
 
 def _paddings(size: Dim) -> dict[str, tuple[Dim, Dim]]:
@@ -227,6 +237,8 @@ def convolve_nd(in1: Array, in2: Array, mode: str, *, precision: lax.PrecisionLi
     pairs = list(zip(in1.shape, in2.shape, strict=False))
     if in1.ndim != in2.ndim or all(map(is_static, (*in1.shape, *in2.shape))):
         return None
+    if mode == "full" and all(_is_longer(m, n, is_certain=False) for n, m in pairs):
+        in1, in2, pairs = in2, in1, [(m, n) for n, m in pairs]
     kind = jnp.result_type(in1, in2, 0.0)
     x, kernel, steps = in1.astype(kind), jnp.flip(in2).astype(kind), (1,) * in1.ndim
     if all(is_static(m) and is_positive(n - m + 1) for n, m in pairs):

@@ -154,8 +154,9 @@ def _multiplied(ctx: Context, image: Value, form: Products) -> Value:
     order = [axis for axis in range(len(before)) if axis not in axes] + axes
     result, dims = ctx.transpose(image, order), [before[axis] for axis in order]
     steps = sorted(form.sizes, reverse=True)
-    if all(is_static(before[axis]) for axis in axes):
-        steps = sorted(form.sizes, key=lambda size: 1 / int(before[size[0]]) - 1 / size[1])
+    old = {axis: dim for axis in axes if is_static(dim := before[axis])}
+    if len(old) == len(axes):
+        steps = sorted(form.sizes, key=lambda size: 1 / old[size[0]] - 1 / size[1])
     for axis, new in steps:
         place = order.index(axis) - len(order)
         weights = _weights_of(ctx, image, axis, new, form, transposed=place == -2)

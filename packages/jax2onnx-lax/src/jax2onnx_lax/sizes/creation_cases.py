@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax2onnx_core import Case, Dim
+from jax2onnx_core import Case
 
 __all__ = ["cases"]
 
@@ -20,7 +20,7 @@ def _like(x: jax.Array, n: jax.Array) -> tuple[jax.Array, ...]:
     return jnp.zeros_like(x, shape=(n,)), jnp.ones_like(x, shape=(n,)), jnp.full_like(x, 2, shape=(n,))
 
 
-def _fractions(size: Dim) -> tuple[jax.Array, ...]:
+def _fractions(size: float) -> tuple[jax.Array, ...]:
     halves = jnp.arange(0.5, size), jnp.arange(size, 0.5, -0.75), jnp.arange(0, size, 0.25, dtype=jnp.float16)
     return (
         *halves,

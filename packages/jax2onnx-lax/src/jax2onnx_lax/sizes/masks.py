@@ -78,7 +78,7 @@ def nonzero(a: jax.Array, *, size: int | None = None, fill_value: object = None)
 
 def _padded_positions(mask: jax.Array, size: int, fill_value: object) -> tuple[jax.Array, ...]:
     """The first `size` positions, and what fills their place: 0 where the array turns out to have no elements, as in JAX."""
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * mask.ndim
+    fills = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * mask.ndim
     is_there, is_empty = jnp.arange(size) < jnp.sum(mask, dtype=int), jnp.asarray(mask.size) == 0
     return tuple(
         jnp.where(is_there, place, jnp.where(is_empty, 0, fill))

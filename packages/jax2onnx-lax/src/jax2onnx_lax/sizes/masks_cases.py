@@ -27,6 +27,8 @@ cases = [
     Case("where_of_condition", lambda x: jnp.where(x > 0), [("B",)], covers=("jax.numpy.nonzero",)),
     Case("nonzero_possibly_empty", lambda x: (jnp.nonzero(x, size=3), jnp.argwhere(x > 0, size=4, fill_value=-1)),
          [("B - 1", 3)], covers=("jax.numpy.nonzero",), values="special"),
+    Case("nonzero_filled_by_a_size_or_number", lambda x: [jnp.nonzero(x, size=3, fill_value=n) for n in (x.shape[0], (x > 0).sum(), (7, x.shape[0]))],
+         [("B - 1", 3)], covers=("jax.numpy.nonzero",)),
     Case("masked_softmax", _softmax_of_some, [("B", "T")], covers=("jax.numpy.compress",)),
     Case("masked_rows", _rows, [("B", 4)], covers=("jax.numpy.compress",)),
     Case("masked_gradient", jax.grad(lambda x: (x[x > 0] ** 2).sum()), [("B",)], covers=("jax.numpy.compress",)),

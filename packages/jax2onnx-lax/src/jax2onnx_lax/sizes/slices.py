@@ -14,7 +14,7 @@ from jax2onnx_core.frontend.sizes import are_possible, is_number_from_data, once
 from jax2onnx_core.jaxprs import Dims, is_positive, is_static, is_symbolic_dim
 from jax2onnx_core.plugins.errors import ConversionError
 
-from jax2onnx_lax._compat import scatter_update
+from jax2onnx_lax._compat import rewriting_take, scatter_update
 from jax2onnx_lax.sizes.masks import is_mask, mask_positions, masked
 
 if TYPE_CHECKING:
@@ -32,21 +32,21 @@ Entry = object
 def take(arr: jax.Array, idx: Entry, **options: object) -> Replacement | None:
     entries = _entries(idx)
     if any(map(is_symbolic_dim, entries)):
-        return Replacement(_indexed(arr, tuple(map(_as_array, entries)), options))
+        return Replacement(rewriting_take(arr, tuple(map(_as_array, entries)), **options))
     stepped = [(entry, axis) for entry, axis in _with_axes(entries, arr.ndim) if _is_stepped(entry, arr.shape, axis)]
     if stepped:
         others = tuple(slice(None) if any(entry is one for one, _ in stepped) else entry for entry in entries)
-        return Replacement(_indexed(_in_steps(arr, stepped), others, options))
+        return Replacement(rewriting_take(_in_steps(arr, stepped), others, **options))
     if not _has_sizes_from_data(entries):
         return None
     x, rest = _sliced(arr, entries)
     x = _strided(x, entries)
     found = _only_mask(rest)
-    if found is not None and not options:
+    if found is not None:
         mask, axis = found
         _check_mask(mask, x.shape, axis)
         return Replacement(masked(x, mask, axis))
-    return Replacement(_indexed(x, tuple(_without_masks(rest, x.shape)), options))
+    return Replacement(rewriting_take(x, tuple(_without_masks(rest, x.shape)), **options))
 
 
 @composites.call("jax._src.ops.scatter:_scatter_update", name="jax.numpy.indexed_update", is_required=True)
@@ -59,7 +59,7 @@ def update(
     if not _has_sizes_from_data(entries):
         return None
     x = jnp.asarray(x)
-    if any(_is_computed(entry) and entry.step not in (None, 1) for entry in entries):
+    if any(_is_computed(entry) and _has_step(entry) for entry in entries):
         raise ConversionError("Update x[a:b] first where a and b are computed, then every so many rows of it.")
     part, rest = _sliced(x, entries)
     chosen = _chosen(part, rest, y, scatter_op)
@@ -94,15 +94,13 @@ def _chosen(
     return jnp.where(mask, update_of(x, jnp.asarray(y, x.dtype)), x)
 
 
-def _indexed(x: jax.Array, index: tuple[Entry, ...], options: dict[str, object]) -> jax.Array:
-    return x.at[index].get(**options) if options else x[index]  # type: ignore[arg-type]
-
-
 def _is_stepped(entry: Entry, dims: Dims, axis: int) -> TypeIs[slice]:
     """Whether an entry takes every so many elements of an axis, which JAX looks for in one of at least one element only."""
-    if not isinstance(entry, slice) or entry.start is not None or entry.stop is not None or entry.step in (None, 0, 1):
+    if not isinstance(entry, slice) or entry.start is not None or entry.stop is not None:
         return False
-    return isinstance(entry.step, int) and not is_static(dims[axis]) and not is_positive(dims[axis])
+    if not isinstance(entry.step, int) or entry.step in (0, 1):
+        return False
+    return not is_static(dims[axis]) and not is_positive(dims[axis])
 
 
 def _in_steps(x: jax.Array, stepped: Sequence[tuple[slice, int]]) -> jax.Array:
@@ -129,6 +127,11 @@ def _has_sizes_from_data(entries: Sequence[Entry]) -> bool:
 def _is_computed(entry: Entry) -> TypeIs[slice]:
     """Whether an entry is a slice with a bound that only a run of the model knows."""
     return isinstance(entry, slice) and any(map(is_number_from_data, (entry.start, entry.stop, entry.step)))
+
+
+def _has_step(entry: slice) -> bool:
+    """Whether a slice leaves elements out."""
+    return is_number_from_data(entry.step) or entry.step not in (None, 1)
 
 
 def _with_axes(entries: Sequence[Entry], rank: int) -> Iterator[tuple[Entry, int]]:
@@ -170,7 +173,7 @@ def _sliced(x: jax.Array, entries: Sequence[Entry]) -> tuple[jax.Array, list[Ent
 def _strided(x: jax.Array, entries: Sequence[Entry]) -> jax.Array:
     """`x` without the elements that the steps of slices with computed bounds leave out; there may be none."""
     for entry, axis in _with_axes(entries, x.ndim):
-        if _is_computed(entry) and entry.step not in (None, 1):
+        if _is_computed(entry) and _has_step(entry):
             size = (x.shape[axis] + entry.step - 1) // entry.step
             x = jnp.take(x, entry.step * jnp.arange(size), axis=axis, mode="clip")
     return x
@@ -211,6 +214,9 @@ def _computed_bounds(start: object, stop: object, size: Dim) -> _Bounds:
 def _position(bound: object, length: jax.Array) -> jax.Array:
     """Where a bound of a slice is: from the end where it is negative, and within the axis."""
     number = jnp.asarray(bound)
+    most = np.iinfo(length.dtype).max
+    if np.iinfo(number.dtype).max > most:  # unsigned, and negative in the type of the length
+        number = jnp.minimum(number, most)
     number = number.astype(jnp.promote_types(number.dtype, length.dtype))
     return jnp.clip(jnp.where(number < 0, number + length, number), 0, length).astype(length.dtype)
 

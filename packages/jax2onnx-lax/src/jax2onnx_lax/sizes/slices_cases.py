@@ -25,5 +25,10 @@ cases = [
     Case("set_slice", lambda x, n: x.at[1:n, ::2].add(1.0), [("B", 4), _N], covers=("jax.numpy.indexed_update",)),
     Case("steps_of_what_may_be_empty", lambda x: (x[1:][::-1], x[1:, 1:][..., ::-2], x[None, 1:][:, ::2, 0]), [("B", 4)],
          covers=("jax.numpy.indexing",)),
+    Case("got", lambda x: (x.at[x > 0].get(), x.at[x[:, 0] > 0, 1].get(mode="fill"), x.at[x.shape[0] - 1].get(mode="clip"), x.at[::-1].get()),
+         [("B", 4)], covers=("jax.numpy.indexing",)),
+    Case("got_of_what_may_be_empty", lambda x: (x[1:].at[::-1].get(), x.at[x.shape[0]].get(mode="fill", fill_value=3.0)), [("B", 4)],
+         covers=("jax.numpy.indexing",)),
+    Case("got_between", lambda x, n: (x.at[:n].get(), x.at[n:, 1].get(mode="clip")), [("B", 4), _N], covers=("jax.numpy.indexing",)),
     Case("parts", lambda x: jnp.concatenate([x[x > 0], x[x <= 0]]), [("B",)], covers=("jax.numpy.indexing",)),
 ]  # fmt: skip

@@ -75,9 +75,12 @@ def stored(weight: Array, request: Quantization) -> Stored:
 
 
 def _scale(weight: Array, axis: int, largest: float) -> Array:
-    """The numbers by which the largest along an axis are divided to be `largest`; 1 where these would have lost digits, or be 0."""
+    """The numbers by which the largest along an axis are divided to be `largest`, at least the smallest that has all its digits.
+
+    A larger one for weights of 0 would not do: the kernel takes the difference of two products with it.
+    """
     scales = (np.abs(weight).max(axis=axis, initial=0.0) / largest).astype(np.float32)
-    return np.where(scales >= np.finfo(np.float32).smallest_normal, scales, np.float32(1))
+    return np.maximum(scales, np.finfo(np.float32).smallest_normal)
 
 
 class _DequantisedWeights(GraphPass):

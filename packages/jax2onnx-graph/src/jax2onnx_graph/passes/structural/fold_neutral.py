@@ -1,4 +1,4 @@
-"""`FoldNeutral`: arithmetic with neutral elements is removed."""
+"""`FoldNeutral`: arithmetic with neutral elements, and choices that are known, are removed."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from jax2onnx_graph.rewrite.patterns import is_floating, other_operand, scalar
 
 
 class FoldNeutral(NodePass[ir.Value]):
-    """Remove operators with a neutral operand, where the result has the shape of x, as in `iota · 1 + 0` of JAX's `arange`.
+    """Remove operators whose result is an operand x, where it has the shape of x, as in `iota · 1 + 0` of JAX's `arange`.
 
     1. `x · 1` and `x / 1` are x.
     2. `x + 0` and `x - 0` are x, for integers: for floats `-0.0 + 0` is `0.0`. For floats it is x, too, where nothing reads it but
        `sqrt(x) + c` with a constant c other than 0, as in Adam's update.
     3. `Gather(x, [0, 1, …])` of all elements along an axis is x.
+    4. `Where(c, x, ·)` is x if every element of the constant c is true, and `Where(c, ·, x)` if none is.
     """
 
     phase = Phase.SIMPLIFY
     after = (FoldConstants, EliminateCommonSubexpressions)
-    operators = frozenset({"Mul", "Div", "Add", "Sub", "Gather"})
+    operators = frozenset({"Mul", "Div", "Add", "Sub", "Gather", "Where"})
 
     def match(self, node: ir.Node, editor: GraphEditor) -> ir.Value | None:
         """The operand that the result is."""
         if node.op_type == "Gather":
             return node.inputs[0] if _takes_all(node) else None
+        if node.op_type == "Where":
+            return _chosen(node)
         facts = facts_of(node.op_type)
         if facts.neutral == 0 and is_floating(node.outputs[0]) and not _sign_is_lost(node.outputs[0]):
             return None
@@ -59,6 +62,15 @@ def _sign_is_lost(value: ir.Value) -> bool:
     return all(
         one.op_type == "Add" and not one.domain and any(scalar(x) not in (None, 0) for x in one.inputs) for one in sums
     )
+
+
+def _chosen(where: ir.Node) -> ir.Value | None:
+    """The operand that a constant condition chooses for all elements."""
+    condition = known(where.inputs[0])
+    if condition is None or not condition.size or condition.any() != condition.all():
+        return None
+    chosen = where.inputs[1 if condition.all() else 2]
+    return chosen if same_dims(dims_of(chosen), dims_of(where.outputs[0])) else None
 
 
 def _takes_all(gather: ir.Node) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from jax2onnx_graph._ir import ir
 from jax2onnx_graph.build.attributes import attribute_values
-from jax2onnx_graph.facts.axes import axis_of, named_axes
-from jax2onnx_graph.facts.operators import facts_of
+from jax2onnx_graph.facts.axes import reduced_axes
 from jax2onnx_graph.facts.values import LabelledDim, dims_of, same_dims
 from jax2onnx_graph.passes.structural.concat_views import ConcatViews
 from jax2onnx_graph.passes.structural.sink_selections import SinkSelections
@@ -93,7 +92,7 @@ def _kept(view: ir.Node) -> _Kept | None:
     node = None if value is None else value.producer()
     if node is None or node.domain or node.graph is not view.graph or _keeps_axes(node):
         return None
-    axes, dims = _axes(node), dims_of(node.inputs[0]) if node.inputs else None
+    axes, dims = reduced_axes(node), dims_of(node.inputs[0]) if node.inputs else None
     if axes is None or dims is None:
         return None
     kept = [1 if axis in axes else dim for axis, dim in enumerate(dims)]
@@ -105,7 +104,7 @@ def _nested(node: ir.Node) -> _Nested | None:
     inner = operation(node.inputs[0], node.op_type)
     if inner is None or inner.graph is not node.graph or _keeps_axes(inner) != _keeps_axes(node):
         return None
-    first, second, operand = _axes(inner), _axes(node), inner.inputs[0]
+    first, second, operand = reduced_axes(inner), reduced_axes(node), inner.inputs[0]
     dims = dims_of(operand)
     if first is None or second is None or operand is None or dims is None:
         return None
@@ -119,24 +118,15 @@ def _squares(node: ir.Node, editor: GraphEditor) -> _Squares | None:
     if node.op_type != "ReduceSum" or square is None or square.graph is not node.graph or dims is None:
         return None
     left, right = square.inputs
-    if left is None or left is not right or left.dtype not in _WIDE_FLOATS or len(_axes(node) or ()) != len(dims):
+    if (
+        left is None
+        or left is not right
+        or left.dtype not in _WIDE_FLOATS
+        or len(reduced_axes(node) or ()) != len(dims)
+    ):
         return None
     return _Squares(left) if editor.supports("ReduceSumSquare", left) else None
 
 
 def _keeps_axes(node: ir.Node) -> bool:
     return node.attributes.get_int("keepdims", 1) == 1
-
-
-def _axes(node: ir.Node) -> list[int] | None:
-    """The axes that a node reduces, as far as they are known; None for other nodes."""
-    facts, dims = facts_of(node.op_type), dims_of(node.inputs[0]) if node.inputs else None
-    if not facts.reduces or dims is None or len(node.outputs) != 1 or "axes" in node.attributes:
-        return None
-    if facts.axis is not None:
-        return [axis_of(node, len(dims))]
-    index = facts.axes_input
-    if index is not None and (index >= len(node.inputs) or node.inputs[index] is None):
-        return None if node.attributes.get_int("noop_with_empty_axes", 0) == 1 else [*range(len(dims))]
-    found = named_axes(node, len(dims))
-    return found or None
