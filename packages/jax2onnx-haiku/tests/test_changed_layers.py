@@ -37,8 +37,8 @@ class ScaledEmbed(hk.Embed):
 class PlainNorm(hk.LayerNorm):
     """A layer norm that computes as its base does."""
 
-    def __call__(self, x):
-        return jax.nn.relu(super().__call__(x))
+    def __call__(self, *args, **kwargs):
+        return jax.nn.relu(super().__call__(*args, **kwargs))
 
 
 def test_attention_that_projects_otherwise_is_traced():

@@ -101,7 +101,7 @@ def test_sums_of_equal_numbers_have_the_digits_of_their_type() -> None:
     total = np.float64(np.float32(0.1)) * len(x)
     wanted = 3 * total, total / len(x), np.full(3, total), np.full(3, total / len(x)), 3 * total * np.float32(0.1)
     for one, exact in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, exact, rtol=3e-6)
+        np.testing.assert_allclose(one, np.asarray(exact), rtol=3e-6)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])

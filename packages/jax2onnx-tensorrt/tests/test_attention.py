@@ -25,12 +25,14 @@ def test_operands_and_masks_have_four_axes(operands, attributes, mask):
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 23]> {text}')
     model = onnx.shape_inference.infer_shapes(model)
     random = np.random.default_rng(0)
-    feeds = {one.name: random.standard_normal([d.dim_value for d in one.type.tensor_type.shape.dim]).astype(np.float32)
-             for one in model.graph.input}  # fmt: skip
+    feeds: dict[str, np.ndarray] = {}
+    for one in model.graph.input:
+        shape = [dim.dim_value for dim in one.type.tensor_type.shape.dim]
+        feeds[one.name] = random.standard_normal(shape).astype(np.float32)
     if mask is not None:
         feeds["m"] = (feeds["m"] > 0) | np.eye(5, dtype=bool)
     result = AttentionPass()(ir.from_proto(model)).model
     (node,) = (node for node in result.graph if node.op_type == "Attention")
     assert [rank_of(value) for value in node.inputs] == [4] * (3 if mask is None else 4)
-    got, want = (ReferenceEvaluator(one).run(None, feeds)[0] for one in (ir.to_proto(result), model))
+    got, want = (np.asarray(*ReferenceEvaluator(one).run(None, feeds)) for one in (ir.to_proto(result), model))
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)

@@ -119,7 +119,7 @@ def test_caches_of_a_capacity_are_turned(name: str, order: tuple[int, ...], is_d
     """
     model = decoder(order, further=", int64 at", update=update, grows=False)
     model.opset_imports[""] = 24
-    tokens, places = np.array([[1, 5, 2], [8, 0, 3], [4, 4, 7]]), np.int64(4)
+    tokens, places = np.array([[1, 5, 2], [8, 0, 3], [4, 4, 7]]), np.array(4)
     past = {name: RNG.normal(size=(3, 2, 9, 4)).astype(np.float32) for name in ("k", "v")}
     old = run(model, {"tokens": tokens, "at": places, **{name: array.transpose(order) for name, array in past.items()}})
     found = interface(model, positions="at")

@@ -262,9 +262,10 @@ def test_a_shape_is_a_constant_where_its_sizes_can_be_copied_or_inferred(old, ne
 def test_arrays_without_elements_of_computed_sizes_are_not_reshaped():
     builder = SymbolicBuilder(NUMBERS)
     builder.old = (2, 3, 4)
+    batch: Any = "B"
     made = [
-        *(builder.empty_arrays([(np.dtype(np.int32), ("B", 0))]) or ()),
-        builder.broadcast(builder.graph.inputs[0], ("B", 0, 3, 4)),
+        *(builder.empty_arrays([(np.dtype(np.int32), (batch, 0))]) or ()),
+        builder.broadcast(builder.graph.inputs[0], (batch, 0, 3, 4)),
     ]
     assert builder.operators == ["Expand", "Expand"]
     assert [builder.dtype(value) for value in made] == [np.int32, np.float32]

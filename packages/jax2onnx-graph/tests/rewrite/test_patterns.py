@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import onnx_ir as ir
 import pytest
@@ -171,7 +172,7 @@ def test_squares(body, is_square):
 
 
 SCALED = Formula("Mul", "a", "k")
-MATCHED = {
+MATCHED: dict[str, tuple[str, Any, list[dict[str, str]]]] = {
     "an operator": ("y = Exp(x)", Formula("Exp", "a"), [{"a": "x"}]),
     "another operator": ("y = Exp(x)", Formula("Log", "a"), []),
     "an operator of operators": ("e = Exp(x) y = Neg(e)", Formula("Neg", Formula("Exp", "a")), [{"a": "x"}]),
@@ -196,5 +197,6 @@ def test_values_that_the_names_of_a_pattern_stand_for(name):
 def test_names_of_a_pattern_that_are_bound():
     y = value("y = Mul(x, z)")
     x, z = y.producer().inputs
+    assert x is not None
     assert list(matches(SCALED, y, {"k": x})) == [{"k": x, "a": z}]
     assert list(matches(SCALED, y, {"k": y})) == []
