@@ -12,26 +12,26 @@ import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_onnxruntime._long_sums import LongSumsPass
 
-COLUMN, ROW = 1 << 14, 1 << 18
+COLUMN, ROW = 1 << 12, 1 << 15
 
 #: Dimensions and axes → the shape of the first sums, or why there are none.
 ROWS: dict[tuple[str, tuple[int, ...]], list[str | int | None] | str | None] = {
-    (f"{COLUMN},3", (0,)): [128, 3],
+    (f"{COLUMN},3", (0,)): [64, 3],
     (f"{COLUMN - 1},3", (0,)): None,
-    (f"{COLUMN},1", (0,)): [128, 1],
-    (f"B,{COLUMN},3", (1,)): ["B", 128, 3],
-    (f"{COLUMN},B", (0,)): [128, "B"],
+    (f"{COLUMN},1", (0,)): [64, 1],
+    (f"B,{COLUMN},3", (1,)): ["B", 64, 3],
+    (f"{COLUMN},B", (0,)): [64, "B"],
     (f"B,{COLUMN},T", (1,)): "it cannot be divided",
     (f"{COLUMN},B,T", (0,)): "it cannot be divided",
-    (f"B,T,{COLUMN},3", (2,)): ["B", "T", 128, 3],
+    (f"B,T,{COLUMN},3", (2,)): ["B", "T", 64, 3],
     (f"0,{COLUMN},3", (1,)): None,
-    ("16411,3", (0,)): "it cannot be divided",
+    ("4099,3", (0,)): "it cannot be divided",
     (f"B,{COLUMN},3", (0, 1)): "an axis that is summed is symbolic",
     ("64,56,56,8", (0, 1, 2)): [64, 1, 1, 8],
-    (f"2,{COLUMN},8", (0, 1)): [2, 128, 8],
-    (f"{ROW}", (0,)): [512],
+    (f"2,{COLUMN},8", (0, 1)): [2, 64, 8],
+    (f"{ROW}", (0,)): [128],
     (f"{ROW - 4}", (0,)): None,
-    (f"3,{ROW}", (1,)): [3, 512],
+    (f"3,{ROW}", (1,)): [3, 128],
     (f"{COLUMN},3", (1,)): None,
     (f"3,{COLUMN}", (1,)): None,
 }
@@ -69,6 +69,39 @@ def test_the_operators_of_both_steps(operator: str, dtype: str, operators: list[
     model = _model(f"{COLUMN},3", (0,), operator, dtype)
     LongSumsPass()(model)
     assert [node.op_type for node in model.graph] == operators
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "operators"),
+    [
+        (f"{COLUMN}", f"{COLUMN}", ["Mul", "Reshape", "ReduceSum", "ReduceSum"]),
+        (f"{COLUMN - 1}", f"{COLUMN - 1}", ["MatMul"]),
+        (f"1,{COLUMN}", f"{COLUMN}", ["MatMul"]),
+        (f"{COLUMN}", f"{COLUMN},1", ["MatMul"]),
+    ],
+)
+def test_products_of_long_vectors(first: str, second: str, operators: list[str]) -> None:
+    model = ir.from_onnx_text(
+        f'<ir_version: 8, opset_import: ["" : 18]> g (float[{first}] x, float[{second}] z) => (float y) {{ y = MatMul(x, z) }}'
+    )
+    LongSumsPass()(model)
+    assert [node.op_type for node in model.graph] == operators
+
+
+def test_products_of_vectors_have_the_digits_of_their_type() -> None:
+    x, y = np.full(1 << 18, 0.1, np.float32), np.arange(1 << 18, dtype=np.float32)
+    wanted = x.astype(np.float64) @ x.astype(np.float64), x.astype(np.float64) @ y.astype(np.float64)
+    found = to_onnx(lambda x, y: (jnp.vdot(x, x), jnp.vdot(x, y)), [x, y])(x, y)
+    np.testing.assert_allclose(found, wanted, rtol=3e-6)
+
+
+def test_sums_of_equal_numbers_have_the_digits_of_their_type() -> None:
+    x = np.full((60_000, 3), 0.1, np.float32)
+    found = to_onnx(lambda x: (x.sum(), x.mean(), x.sum(0), x.mean(0), (x * x).sum()), [x])(x)
+    total = np.float64(np.float32(0.1)) * len(x)
+    wanted = 3 * total, total / len(x), np.full(3, total), np.full(3, total / len(x)), 3 * total * np.float32(0.1)
+    for one, exact in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, exact, rtol=3e-6)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])

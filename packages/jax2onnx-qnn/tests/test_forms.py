@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -138,3 +140,52 @@ def test_constant_indices_count_from_the_beginning(shape, body, indices, written
     _, changed = adapted(f"(float[4,2] x) => (float{shape} y) <{indices}>", body)
     (node,) = changed.graph
     np.testing.assert_array_equal(node.inputs[1].const_value.numpy(), written)
+
+
+@pytest.mark.parametrize(("shape", "perm", "axes"), [
+    ("2,2,2,3,2,3", [0, 1, 3, 2, 4, 5], 4),  # windows of an image
+    ("1,6,2,2,2,2", [0, 5, 3, 2, 4, 1], 5),
+    ("2,6,2,2,2,2", [0, 5, 3, 2, 4, 1], 6),  # of which no two stay side by side
+    ("2,2,2,2,3", [0, 3, 2, 1, 4], 5),
+    ("1,1,1,1,1,1", [0, 5, 3, 2, 4, 1], 0),
+])  # fmt: skip
+def test_transposes_go_over_the_fewest_axes_where_there_are_more_than_five(shape, perm, axes):
+    sizes = [int(size) for size in shape.split(",")]
+    count = math.prod(sizes)
+    given = f"<int64[{len(sizes)}] a = {{{shape}}}, int64[1] b = {{{count}}}>"
+    body = f"r = Reshape(x, a) t = Transpose<perm = {perm}>(r) y = Reshape(t, b)"
+    model, changed = adapted(f"(float[{count}] x) => (float[{count}] y) {given}", body)
+    assert max((len(node.outputs[0].shape) for node in nodes(changed, "Transpose")), default=0) == axes
+    x = np.arange(count, dtype=np.float32)
+    np.testing.assert_array_equal(load(changed)({"x": x})[0], load(model)({"x": x})[0])
+
+
+@pytest.mark.parametrize("body", [
+    "t = Transpose<perm = [0,1,3,2,4,5]>(x) y = Reshape(t, b)",
+    "r = Reshape(x, a) y = Transpose<perm = [0,1,3,2,4,5]>(r)",
+    "r = Reshape(x, a) t = Transpose<perm = [0,1,3,2,4,5]>(r) y = Neg(t)",
+])  # fmt: skip
+def test_transposes_that_are_not_between_reshapes_stay(body):
+    shape = "2,2,2,3,2,3"
+    given = f"<int64[6] a = {{{shape}}}, int64[6] b = {{2,2,3,2,2,3}}>"
+    _, changed = adapted(f"(float[{shape}] x) => (float[2,2,3,2,2,3] y) {given}", body)
+    assert [len(node.outputs[0].shape) for node in nodes(changed, "Transpose")] == [6]
+
+
+def test_a_reshape_may_be_transposed_twice():
+    body = "r = Reshape(x, a) t = Transpose<perm = [0,1,3,2,4,5]>(r) u = Transpose<perm = [2,1,0,3,4,5]>(r)"
+    given = "<int64[6] a = {2,2,2,3,2,3}, int64[1] b = {144}>"
+    body += " v = Reshape(t, b) w = Reshape(u, b) y = Sub(v, w)"
+    model, changed = adapted(f"(float[144] x) => (float[144] y) {given}", body)
+    assert all(len(node.outputs[0].shape) <= 5 for node in all_nodes(changed))
+    x = np.arange(144, dtype=np.float32)
+    np.testing.assert_array_equal(load(changed)({"x": x})[0], load(model)({"x": x})[0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operator"), [("float", "Pad"), ("float16", "Pad"), ("int32", "Concat"), ("bool", "Concat")]
+)
+def test_floats_alone_are_padded(dtype, operator):
+    given = f"<{dtype}[2,1] c = {{0,0}}, int64[1] s = {{6}}>"
+    _, changed = adapted(f"({dtype}[2,2] x) => ({dtype}[6] y) {given}", "j = Concat<axis = 1>(x, c) y = Reshape(j, s)")
+    assert [node.op_type for node in all_nodes(changed)] == [operator, "Reshape"]

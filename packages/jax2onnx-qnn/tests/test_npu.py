@@ -50,6 +50,17 @@ def test_cells_of_mixed_precision_run_there(cell):
     to_onnx(layer, [((2, 5, 8), jnp.float16)], target="qnn").verify()
 
 
+@pytest.mark.parametrize(
+    ("fn", "shape", "dtype"),
+    [(lambda x: x.astype(np.float32) / 255, (1, 256), np.uint8), (lambda x: x.reshape(2, 2, 4, 2, 4, 3).transpose(0, 1, 3, 2, 4, 5).reshape(8, 16, 3), (2, 8, 8, 3), np.float32),
+     (lambda x: jnp.concatenate([x, np.zeros((2, 1), np.int32)], 1).reshape(6), (2, 2), np.int32)],
+    ids=["bytes", "windows", "integers"],
+)  # fmt: skip
+def test_ordinary_steps_before_networks_are_right_there(fn, shape, dtype):
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    np.testing.assert_allclose(to_onnx(fn, [x], target="qnn")(x), fn(x), rtol=2e-3, atol=1e-3)
+
+
 def test_what_does_not_run_wholly_there_is_an_error():
     program = to_onnx(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y), x), [(3,)])
     with pytest.raises(TargetError, match="does not run the whole model"):

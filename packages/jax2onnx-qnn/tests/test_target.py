@@ -8,6 +8,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as ir
 import pytest
 from jax2onnx_core import to_onnx
 from jax2onnx_graph.errors import ConversionError, Jax2OnnxError, OptionError, TargetError
@@ -31,7 +32,8 @@ def test_what_was_measured_to_run_is_supported(op_type, dtype):
 
 
 @pytest.mark.parametrize(
-    ("op_type", "dtype"), [("Erf", np.float32), ("BitwiseAnd", np.int32), ("MatMul", np.float64), ("ScatterND_max", np.float32), ("Scan", np.float32)]
+    ("op_type", "dtype"), [("Erf", np.float32), ("BitwiseAnd", np.int32), ("MatMul", np.float64), ("ScatterND_max", np.float32), ("Scan", np.float32),
+     ("Cast", np.int8), ("Add", np.uint8)]
 )  # fmt: skip
 def test_what_was_measured_not_to_run_is_not_supported(op_type, dtype):
     assert not TARGET.supports(op_type, np.dtype(dtype), 23)
@@ -74,6 +76,13 @@ def test_a_symbol_is_named_with_its_place_and_can_be_fixed():
         ),
         (lambda x: jax.lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x), [(3,)], "Loop"),
         (lambda x: x & 3, [((3,), jnp.int32)], "BitwiseAnd"),
+        (
+            lambda x: x.astype(jnp.uint8),
+            [((3,), jnp.int32)],
+            "integers that become bytes, which saturate instead of wrapping around",
+        ),
+        (lambda x: x + x, [((3,), jnp.uint8)], "no Add for uint8"),
+        (lambda x: (x, x + 1.0), [((3,), jnp.uint8)], "Identity of uint8"),
         (lambda x: x.reshape(1, 1, 1, 1, 3, 1), [(3,)], "6 axes; there are at most 5"),
         (lambda x: x[:, :0], [(3, 4)], "an array without elements"),
     ],
@@ -81,6 +90,16 @@ def test_a_symbol_is_named_with_its_place_and_can_be_fixed():
 def test_what_does_not_run_on_the_npu_is_refused(fn, spec, message):
     with pytest.raises(Jax2OnnxError, match=message):
         to_onnx(fn, spec, target="qnn")
+
+
+@pytest.mark.parametrize(("dtype", "casts"), [
+    ("float32", ["INT32", "FLOAT"]), ("float16", ["INT32", "FLOAT16"]), ("bool", ["INT32", "BOOL"]), ("int32", ["INT32"]),
+])  # fmt: skip
+def test_bytes_are_cast_by_way_of_int32(dtype, casts):
+    program = to_onnx(lambda x: x.astype(dtype), [((2, 4), jnp.uint8)], target="qnn")
+    assert [ir.DataType(node.attributes["to"].as_int()).name for node in program.model.graph] == casts
+    x = np.array([[0, 1, 100, 127], [128, 200, 254, 255]], np.uint8)
+    np.testing.assert_array_equal(load(program.model)({"x": x})[0], x.astype(dtype))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx_ir as ir
+import pytest
 from jax2onnx_generation.decoders.declaration import declared_states, decoder_metadata
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.stacked_caches import with_separate_caches
@@ -20,13 +21,27 @@ main (float[B,2,8] x, float[2,B,16,2,8] cache) => (float[B,2,8] y, float[2,B,16,
 """
 
 
-def test_what_is_declared_of_the_cache_of_all_layers_holds_for_that_of_each():
-    model = ShapeInferencePass()(ir.from_onnx_text(STACKED)).model
+@pytest.mark.parametrize(
+    ("dims", "axis", "of_part"),
+    [
+        ("2,B,16,2,8", 2, 1),
+        ("2,B,16,2,8", 0, 0),
+        ("B,C,2,3,8", 1, 1),
+        ("B,C,2,3,8", 3, 2),
+        ("2,2,B,16,2,8", 3, 1),
+        ("B,C,2,2,3,8", 1, 1),
+    ],
+)
+def test_what_is_declared_of_the_cache_of_all_layers_holds_for_that_of_each(dims, axis, of_part):
+    model = ShapeInferencePass()(ir.from_onnx_text(STACKED.replace("2,B,16,2,8", dims))).model
     write_states(model, [StatePair("cache", "new_cache")])
-    decoder_metadata(states={"cache": StateKind(Kind.CACHE, 2, rolls=True)}).write(model)
+    decoder_metadata(states={"cache": StateKind(Kind.CACHE, axis, rolls=True)}).write(model)
     made = with_separate_caches(model, standard_target)
-    assert [pair.input for pair in read_states(made)] == ["cache.0", "cache.1"]
-    assert declared_states(made) == dict.fromkeys(("cache.0", "cache.1"), StateKind(Kind.CACHE, 1, rolls=True))
+    parts = [pair.input for pair in read_states(made)]
+    assert parts == (
+        ["cache.0", "cache.1"] if dims.count(",") == 4 else [f"cache.{i}.{j}" for i in range(2) for j in range(2)]
+    )
+    assert declared_states(made) == dict.fromkeys(parts, StateKind(Kind.CACHE, of_part, rolls=True))
 
 
 def test_the_cache_of_a_layer_has_no_name_of_another_value():

@@ -27,7 +27,6 @@ __all__ = [
     "same_padding",
     "static_pairs",
     "surely_fits",
-    "transposed_padding",
     "unchanged_padding",
 ]
 
@@ -37,24 +36,19 @@ Pairs: TypeAlias = tuple[tuple[int, int], ...]
 Padding: TypeAlias = str | Pairs
 
 
-def same_padding(
-    space: Sequence[Dim], window: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int] | None = None
-) -> tuple[tuple[Dim, Dim], ...]:
+def same_padding(space: Sequence[Dim], window: Sequence[Dim], strides: Sequence[int]) -> tuple[tuple[Dim, Dim], ...]:
     """The pairs (low, high) that JAX's "SAME" stands for; ONNX calls it SAME_UPPER.
 
     Args:
       space: the sizes of the spatial axes.
       window: the size of a window along each axis.
       strides: the distance of two windows along each axis.
-      dilations: the distance of two elements of a window along each axis; None for 1.
 
     Returns:
       A pair for each axis: numbers where the axis is static or its stride is 1, else expressions of its size.
     """
-    dilations = (1,) * len(window) if dilations is None else dilations
-    extents = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
     # JAX computes with symbolic sizes too, which its annotations do not say.
-    sizes = cast("Sequence[int]", space), cast("Sequence[int]", extents)
+    sizes = cast("Sequence[int]", space), cast("Sequence[int]", window)
     return tuple(lax.padtype_to_pads(*sizes, strides, "SAME"))
 
 
@@ -95,32 +89,6 @@ def canonical_padding(padding: str | int | Sequence[int | Sequence[int]], rank: 
     if len(sides) != rank:
         raise ValueError(f"Padding {padding!r} is for {len(sides)} axes, not {rank}.")
     return tuple((side, side) if isinstance(side, int) else (side[0], side[1]) for side in sides)
-
-
-def transposed_padding(
-    padding: Padding, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> Pairs:
-    """The pairs by which `jax.lax.conv_transpose` pads its operand after dilating it by the strides.
-
-    Args:
-      padding: "SAME", "VALID", or the pairs themselves.
-      window: the size of a window along each spatial axis.
-      strides: the factor by which each axis grows.
-      dilations: the distance of two elements of a window along each axis.
-    """
-    if not isinstance(padding, str):
-        return padding
-    pairs = []
-    for size, stride, dilation in zip(window, strides, dilations, strict=True):
-        extent = (size - 1) * dilation + 1
-        if padding == "SAME":
-            total = extent + stride - 2
-            low = extent - 1 if stride > extent - 1 else -(-total // 2)
-        else:
-            total = extent + stride - 2 + max(extent - stride, 0)
-            low = extent - 1
-        pairs.append((low, total - low))
-    return tuple(pairs)
 
 
 # -- windows that may be larger than the axis ---------------------------------------------------

@@ -74,15 +74,3 @@ def test_what_an_operation_does_not_do_is_lowered_from_the_layer_itself():
 )
 def test_an_einsum_is_a_linear_map_where_it_contracts_the_last_axes_with_the_first(equation, rank, count):
     assert contracted_axes(equation, rank) == count
-
-
-def test_a_transposed_kernel_in_groups_is_declined():
-    options = {"strides": (1,), "padding": "VALID", "dilations": (1,), "transpose_kernel": True, "groups": 2}
-
-    def spread(x: jax.Array) -> jax.Array:
-        call = Call(x, jnp.ones((3, 2, 2)), None, **options)
-        return bind_composite("nn.conv_transpose", call, lambda: x + 1)
-
-    program = to_onnx(spread, [(2, 5, 4)])
-    assert [node.op_type for node in program.model.graph] == ["Add"]
-    assert "a transposed kernel in several groups, or with the channels first" in str(program.report())

@@ -12,13 +12,6 @@ from reasons import Declining, composite, reasons_of
 
 _ONNX = {"target": "onnx"}
 _FEW = "Softplus itself is fast enough"
-_KERNEL = np.ones((3, 4, 5), np.float32)
-
-
-def _transposed(padding: object) -> Callable[..., jax.Array]:
-    """A transposed convolution of signals as a layer; what it means does not matter where its rule declines."""
-    params = {"strides": (1,), "padding": padding, "dilations": (1,), "transpose_kernel": False}
-    return composite("nn.conv_transpose", lambda x, *_: x[..., :1] + jnp.zeros(5), _KERNEL, None, **params)
 
 
 def _pooled(rank: int = 2, padding: object = "VALID") -> Callable[..., jax.Array]:
@@ -36,7 +29,6 @@ CASES = [
     Declining(_FEW, jax.nn.softplus, [(1023,)]),
     Declining(_FEW, jax.nn.softplus, [((1024,), "float64")], {"x64": True}),
     Declining(_FEW, jax.nn.softplus, [("N", 127)]),
-    Declining("Conv has no padding 'CIRCULAR'", _transposed("CIRCULAR"), [(2, 9, 4)]),
     Declining("layers wrap wide indices to int32 in one way or another", composite("nn.embedding", lambda t, i: t[i], mode="clip"), [(11, 6), ((3,), "uint32")]),
     Declining("only a table of floats has rows of NaN", composite("nn.embedding", lambda t, i: t[i], mode="fill"), [((11, 6), "int32"), ((3,), "int32")]),
     Declining("counted from the end, a negative index leaves its dtype", composite("nn.embedding", lambda t, i: jnp.take(t, i, 0), mode="fill"), [(129, 6), ((3,), "int8")]),

@@ -13,10 +13,12 @@ from jax2onnx_graph.facts.values import constant_tensor, dims_of, known
 from jax2onnx_graph.rewrite.editor import GraphEditor
 from jax2onnx_graph.rewrite.pass_base import GraphPass
 
+from jax2onnx_qnn._restrictions import MOST_AXES
+
 __all__ = ["FormsPass"]
 
 _T = ir.DataType
-_MOST_AXES = 4
+_ELEMENTWISE_AXES = 4
 
 #: Writes a node in another form, where it needs one.
 _Rule = Callable[[GraphEditor, ir.Node], None]
@@ -40,7 +42,7 @@ _COUNTS = {
 class FormsPass(GraphPass):
     """Write operators in the forms that the NPU has.
 
-    1. Booleans are cast to integers of 64 bits by way of 32.
+    1. Booleans are cast to integers of 64 bits by way of 32, and bytes to everything, which are 1 in floats otherwise.
     2. A norm over several axes goes over one axis, into which they are merged; RMSNormalization is one of rows, since that of more axes
        gives other numbers where the last but one is no multiple of 8.
     3. Elementwise operators on five axes go over two.
@@ -54,8 +56,9 @@ class FormsPass(GraphPass):
     11. Booleans on five axes are broadcast as integers.
     12. A product with a constant of which both operand and result are reshaped, to one shape, gets a bias of zeros: the library has no
         memory for it otherwise.
-    13. An operand next to one number many times, before it is reshaped, is a Pad: a product of it with a bias reads other numbers
+    13. An operand of floats next to one number many times, before it is reshaped, is a Pad: a product of it with a bias reads other numbers
         than those of the Concat.
+    14. A Transpose of more axes than the NPU has goes over fewer: axes of size 1 are left out, and those that stay side by side are one.
     """
 
     def rewrite_graph(self, editor: GraphEditor) -> None:
@@ -85,7 +88,10 @@ def _reshape(b: GraphBuilder, value: ir.Value, sizes: Sequence[int]) -> ir.Value
 
 def _cast(editor: GraphEditor, node: ir.Node) -> None:
     source = node.inputs[0]
-    if source is not None and source.dtype == _T.BOOL and node.attributes.get_int("to", 0) == _T.INT64:
+    to = node.attributes.get_int("to", 0)
+    if source is not None and (
+        (source.dtype == _T.BOOL and to == _T.INT64) or (source.dtype == _T.UINT8 and to != _T.INT32)
+    ):
         b = editor.before(node)
         node.replace_input_with(0, b.op("Cast", source, to=int(_T.INT32), dims=b.dims(source)))
         editor.modified = True
@@ -111,7 +117,7 @@ def _norm(editor: GraphEditor, node: ir.Node) -> None:
 
 def _elementwise(editor: GraphEditor, node: ir.Node) -> None:
     sizes = _sizes(node.outputs[0])
-    if len(sizes) <= _MOST_AXES or any(value is not None and _sizes(value) != sizes for value in node.inputs):
+    if len(sizes) <= _ELEMENTWISE_AXES or any(value is not None and _sizes(value) != sizes for value in node.inputs):
         return
     b, flat = editor.before(node), (sizes[0], math.prod(sizes[1:]))
     operands = [None if value is None else _reshape(b, value, flat) for value in node.inputs]
@@ -159,7 +165,7 @@ def _slice(editor: GraphEditor, node: ir.Node) -> None:
 
 def _expand(editor: GraphEditor, node: ir.Node) -> None:
     x, sizes, result = node.inputs[0], node.inputs[1], _sizes(node.outputs[0])
-    if x is None or x.dtype != _T.BOOL or len(result) <= _MOST_AXES:
+    if x is None or x.dtype != _T.BOOL or len(result) <= _ELEMENTWISE_AXES:
         return
     b = editor.before(node)
     numbers = b.op("Expand", b.op("Cast", x, to=int(_T.INT32), dims=_sizes(x)), sizes, dims=result)
@@ -279,13 +285,53 @@ def _product(editor: GraphEditor, node: ir.Node) -> None:
 def _joined(editor: GraphEditor, node: ir.Node) -> None:
     """Rule 13."""
     result, fill = node.outputs[0], known(node.inputs[-1])
-    if len(node.inputs) != 2 or fill is None or fill.size == 0 or (fill != fill.flat[0]).any():
+    if (
+        result.dtype not in (_T.FLOAT, _T.FLOAT16)
+        or len(node.inputs) != 2
+        or fill is None
+        or fill.size == 0
+        or (fill != fill.flat[0]).any()
+    ):
         return
     if any(user.op_type == "Reshape" for user, _ in result.uses()):
         axis, axes = node.attributes["axis"].as_int(), len(_sizes(result))
         amounts = [0] * (2 * axes)
         amounts[axes + axis % axes] = fill.shape[axis]
         editor.put(node, "Pad", [node.inputs[0], editor.ints(amounts), editor.constant(fill.flat[0])])
+
+
+def _transpose(editor: GraphEditor, node: ir.Node) -> None:
+    """Rule 14: between reshapes, which other reshapes take in."""
+    x, result = node.inputs[0], node.outputs[0]
+    sizes, reshape = _sizes(x), None if x is None else x.producer()
+    if len(sizes) <= MOST_AXES or reshape is None or reshape.op_type != "Reshape" or result.is_graph_output():
+        return
+    source, users = reshape.inputs[0], [user for user, _ in result.uses()]
+    if source is None or 0 in sizes or any(user.op_type != "Reshape" for user in users):
+        return
+    groups = _side_by_side([axis for axis in node.attributes["perm"].as_ints() if sizes[axis] != 1])
+    order = sorted(range(len(groups)), key=lambda group: groups[group])
+    merged = [math.prod(sizes[axis] for axis in groups[group]) for group in order]
+    b = editor.before(node)
+    operand = _reshape(b, source, merged)
+    turned = b.transpose(operand, [order.index(group) for group in range(len(groups))])
+    for user in users:
+        user.replace_input_with(0, turned)
+        user.replace_input_with(1, editor.ints(_sizes(user.outputs[0])))
+    editor.discard(node)
+    if not reshape.outputs[0].uses() and not reshape.outputs[0].is_graph_output():
+        editor.discard(reshape)
+
+
+def _side_by_side(axes: Sequence[int]) -> list[list[int]]:
+    """The runs of axes that follow each other."""
+    groups: list[list[int]] = []
+    for axis in axes:
+        if groups and axis == groups[-1][-1] + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return groups
 
 
 _ELEMENTWISE = (
@@ -322,5 +368,6 @@ _RULES: Mapping[str, _Rule] = {
     "ScatterElements": _elements,
     "ScatterND": _scatter_rows,
     "Slice": _slice,
+    "Transpose": _transpose,
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
 }

@@ -13,7 +13,7 @@ from jax2onnx_graph.opsets import opset_of
 from jax2onnx_graph.targets import Target, standard_target
 from jax2onnx_graph.traversal import all_nodes, given_inputs, place_of
 
-from jax2onnx_qnn._restrictions import violations
+from jax2onnx_qnn._restrictions import is_widened_byte, violations
 from jax2onnx_qnn._support import legalisation
 
 __all__ = ["RefusalsPass"]
@@ -59,4 +59,5 @@ def _problems(model: ir.Model) -> Iterator[str]:
     for node in all_nodes(model):
         where = f"({place_of(node)})"
         yield from (f"{node.op_type} with {what} {where}" for what in violations(node))
-        yield from (f"{operator_key(node)} of {dtype.numpy()} {where}" for dtype in table.lacks(node, opset))
+        if not is_widened_byte(node):
+            yield from (f"{operator_key(node)} of {dtype.numpy()} {where}" for dtype in table.lacks(node, opset))

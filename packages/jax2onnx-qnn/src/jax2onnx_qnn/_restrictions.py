@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import onnx_ir as ir
 from jax2onnx_graph.facts.values import dims_of, known, operand
 
-__all__ = ["violations"]
+__all__ = ["MOST_AXES", "is_widened_byte", "violations"]
 
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 _POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
-_MOST_AXES = 5
+MOST_AXES = 5
 
 
 def violations(node: ir.Node) -> Iterator[str]:
@@ -26,13 +26,25 @@ def violations(node: ir.Node) -> Iterator[str]:
         yield "dilations"
     if node.op_type == "GatherND" and (batch := node.attributes.get_int("batch_dims", 0)):
         yield f"batch_dims={batch}"
+    if _is_cast(node, to=ir.DataType.UINT8, of=(ir.DataType.INT32, ir.DataType.UINT32, ir.DataType.INT64)):
+        yield "integers that become bytes, which saturate instead of wrapping around"
     yield from _computed(node)
     for value in (*node.inputs, *node.outputs):
         dims = (None if value is None else dims_of(value)) or ()
-        if len(dims) > _MOST_AXES:
-            yield f"{len(dims)} axes; there are at most {_MOST_AXES}"
+        if len(dims) > MOST_AXES:
+            yield f"{len(dims)} axes; there are at most {MOST_AXES}"
         if 0 in dims:
             yield "an array without elements"
+
+
+def is_widened_byte(node: ir.Node) -> bool:
+    """Whether a node is the Cast of bytes that is right, while those to other types and other operators on bytes are not."""
+    return _is_cast(node, to=ir.DataType.INT32, of=(ir.DataType.UINT8,))
+
+
+def _is_cast(node: ir.Node, *, to: ir.DataType, of: Sequence[ir.DataType]) -> bool:
+    source = operand(node, 0) if node.op_type == "Cast" else None
+    return source is not None and source.dtype in of and node.attributes.get_int("to", 0) == to
 
 
 def _computed(node: ir.Node) -> Iterator[str]:

@@ -10,6 +10,7 @@ import importlib.resources
 import json
 from collections.abc import Mapping
 
+import numpy as np
 from jax2onnx_graph.arrays import Dtype
 from jax2onnx_graph.facts.operators import ValueUse, value_use
 from jax2onnx_graph.legalise.kernels import KernelTable
@@ -50,5 +51,5 @@ def _by_bits(key: str, opsets: Mapping[str, Mapping[str, str]]) -> Mapping[str, 
 
 @functools.cache
 def supports(op_type: str, dtype: Dtype, opset: int) -> bool:
-    """Whether the NPU runs the operator on `dtype`, natively or after legalisation."""
-    return legalisation().supports(op_type, dtype, opset)
+    """Whether the NPU runs the operator on `dtype`, natively or after legalisation; it casts bytes by way of int32."""
+    return (op_type == "Cast" and np.dtype(dtype) == np.uint8) or legalisation().supports(op_type, dtype, opset)

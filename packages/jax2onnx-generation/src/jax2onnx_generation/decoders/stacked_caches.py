@@ -46,7 +46,7 @@ def with_separate_caches(model: ir.Model, target: Target) -> ir.Model:
 
 
 def _declare_parts(model: ir.Model, copy: ir.Model) -> None:
-    """Let what the metadata declare of states be about their parts; the axes of the layers come first."""
+    """Let what the metadata declare of states be about their parts, which lack the first axes whose sizes are numbers."""
     whole, parts = (
         {v.name: v for v in m.graph.inputs if v.name in {p.input for p in read_states(m)}} for m in (model, copy)
     )
@@ -54,8 +54,10 @@ def _declare_parts(model: ir.Model, copy: ir.Model) -> None:
     for name, kind in declared_kinds(declared_states(model), [*whole.values()]).items():
         for part, value in parts.items():
             if part == name or str(part).startswith(f"{name}."):
-                axis = kind.axis - len(whole[name].shape or ()) + len(value.shape or ())
-                kinds[str(part)] = dataclasses.replace(kind, axis=max(axis, 0))
+                dims = dims_of(whole[name]) or ()
+                fixed = [axis for axis, dim in enumerate(dims) if isinstance(dim, int)]
+                lost = fixed[: len(dims) - len(value.shape or ())]
+                kinds[str(part)] = dataclasses.replace(kind, axis=kind.axis - sum(axis < kind.axis for axis in lost))
     if kinds:
         decoder_metadata(roles=declared_roles(model), states=kinds).write(copy)
 

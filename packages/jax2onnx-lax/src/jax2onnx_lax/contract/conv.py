@@ -37,7 +37,7 @@ from jax2onnx_lax.padding import (
     unchanged_padding,
 )
 
-__all__ = ["Kernel", "Window", "composites", "emit_conv", "rules"]
+__all__ = ["composites", "rules"]
 
 composites = Composites()
 rules = Rules()
@@ -46,7 +46,7 @@ _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class _Window:
     """The movement of the kernel over the spatial axes, one entry per axis."""
 
     kernel: Dims
@@ -67,7 +67,7 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kernel:
+class _Kernel:
     """The kernel in ONNX's layout, [O, I / groups, *window].
 
     Attributes:
@@ -79,7 +79,7 @@ class Kernel:
     is_reverse: bool = False
 
     @classmethod
-    def of(cls, ctx: Context, rhs: Value, dtype: Dtype, spec: Sequence[int]) -> Kernel:
+    def of(cls, ctx: Context, rhs: Value, dtype: Dtype, spec: Sequence[int]) -> _Kernel:
         """The kernel `rhs`, whose axes `spec` names in ONNX's order."""
         made = ctx.definition(rhs) if constant_tensor(rhs) is None else None
         is_reverse = (
@@ -305,15 +305,15 @@ def conv_general_dilated(
     if not is_positive(ctx.avals_in[1].shape[rhs_spec[1]]) and not ctx.guarantees(op_type, types[0], "empty"):
         ctx.decline("there may be no channels")
     x = ctx.transpose(ctx.cast(lhs, types[0]), lhs_spec)
-    kernel = Kernel.of(ctx, rhs, types[1], rhs_spec)
-    window = Window(
+    kernel = _Kernel.of(ctx, rhs, types[1], rhs_spec)
+    window = _Window(
         tuple(ctx.avals_in[1].shape[i] for i in rhs_spec[2:]), tuple(window_strides),
         tuple((low, high) for low, high in padding), tuple(lhs_dilation), tuple(rhs_dilation),
     )  # fmt: skip
     if batch_group_count > 1:
         x = ctx.jax(batch_groups_as_channels, x, groups=batch_group_count)
     dims = tuple(out.shape[i] for i in out_spec)
-    result = emit_conv(ctx, x, kernel, None, window, groups, dims, op_type=op_type)
+    result = _convolved(ctx, x, kernel, window, groups, dims, op_type=op_type)
     return ctx.transpose(ctx.cast(result, out.dtype), [out_spec.index(i) for i in range(len(out_spec))])
 
 
@@ -397,28 +397,26 @@ def _operator(ctx: Context) -> tuple[str, tuple[Dtype, Dtype]]:
     return "Conv", (common, common)
 
 
-def emit_conv(
-    ctx: Context, x: Value, kernel: Kernel, bias: Value | None, window: Window, groups: int, dims: Dims, op_type: str = "Conv"
-) -> Value:  # fmt: skip
+def _convolved(
+    ctx: Context, x: Value, kernel: _Kernel, window: _Window, groups: int, dims: Dims, op_type: str
+) -> Value:
     """The convolution of an operand in ONNX's layout, by Conv or ConvTranspose.
 
     Args:
       ctx: the context of the rule. It declines windows that may be larger than their axis by an unknown number of elements.
       x: [B, I, *space].
       kernel: the kernel.
-      bias: [O], or None.
       window: the movement of the kernel.
       groups: the number of groups that the channels are divided into.
       dims: the dimensions of the result, [B, O, *space'].
-      op_type: "Conv", or "ConvInteger" for bytes without a bias.
+      op_type: "Conv", or "ConvInteger" for bytes.
     """
     sizes, pairs = [k for k in window.kernel if is_static(k)], static_pairs(window.padding)
-    biases = [] if bias is None else [bias]
     if op_type == "Conv" and pairs is not None and len(sizes) == len(window.kernel):
         is_derivative = kernel.is_reverse and groups == 1 and math.prod(sizes) > 1
         if _is_transposed(ctx, window, x, is_derivative=is_derivative):
-            operands = [x, _flipped_kernel(ctx, kernel, groups), *biases]
-            return _conv_transpose(ctx, operands, window, sizes, pairs, groups, dims)
+            flipped = _flipped_kernel(ctx, kernel, groups)
+            return _conv_transpose(ctx, x, flipped, window, sizes, pairs, groups, dims)
     if any(d != 1 for d in window.lhs_dilation):
         x, window = _insert_zeros(ctx, x, window)
     space = ctx.known_dims(x)[2:]
@@ -427,7 +425,7 @@ def emit_conv(
         fitted = fit_windows(ctx, space, window.padding, window.extents, window.strides)
     x, pads, auto_pad = _padding(ctx, x, dataclasses.replace(window, padding=fitted.padding))
     result = ctx.op(
-        op_type, x, kernel.turned(ctx, reverse=False), *biases, dims=fitted.dims(dims), group=_unless_one(groups),
+        op_type, x, kernel.turned(ctx, reverse=False), dims=fitted.dims(dims), group=_unless_one(groups),
         strides=_unless_ones(window.strides), dilations=_unless_ones(window.rhs_dilation), pads=pads, auto_pad=auto_pad,
     )  # fmt: skip
     return fitted.cut(ctx, result, dims)
@@ -452,7 +450,7 @@ def _unless_zeros(padding: Sequence[tuple[int, int]]) -> list[int] | None:
 # -- padding --------------------------------------------------------------------------------
 
 
-def _padding(ctx: Context, x: Value, window: Window) -> tuple[Value, list[int] | None, str | None]:
+def _padding(ctx: Context, x: Value, window: _Window) -> tuple[Value, list[int] | None, str | None]:
     """The padding of an undilated operand: the operand, cut or padded, and the attributes `pads` and `auto_pad`."""
     pairs = static_pairs(window.padding)
     if pairs is not None:
@@ -500,7 +498,7 @@ def _unpadded(
     return made.operands[0], [(a + low, b + high) for (a, b), (low, high) in zip(padding, border, strict=True)]
 
 
-def _insert_zeros(ctx: Context, x: Value, window: Window) -> tuple[Value, Window]:
+def _insert_zeros(ctx: Context, x: Value, window: _Window) -> tuple[Value, _Window]:
     """The operand spread by its dilation and padded, and the window without these."""
     space = [(low, high, d - 1) for (low, high), d in zip(window.padding, window.lhs_dilation, strict=True)]
     # JAX pads by symbolic amounts too, which its annotations do not say.
@@ -513,7 +511,7 @@ def _insert_zeros(ctx: Context, x: Value, window: Window) -> tuple[Value, Window
 # -- transposed convolution -----------------------------------------------------------------
 
 
-def _is_transposed(ctx: Context, window: Window, x: Value, *, is_derivative: bool) -> bool:
+def _is_transposed(ctx: Context, window: _Window, x: Value, *, is_derivative: bool) -> bool:
     """Whether ConvTranspose computes it: the input is dilated, or it is a derivative, and the kernel moves in steps of one."""
     is_undilated = all(d == 1 for d in window.lhs_dilation)
     if (is_undilated and not is_derivative) or any(s != 1 for s in window.strides) or len(window.strides) > 3:
@@ -525,36 +523,30 @@ def _is_transposed(ctx: Context, window: Window, x: Value, *, is_derivative: boo
 
 
 def _conv_transpose(
-    ctx: Context, operands: Sequence[Value], window: Window, sizes: Sequence[int], padding: Pairs, groups: int, dims: Dims
+    ctx: Context, x: Value, flipped: Value, window: _Window, sizes: Sequence[int], padding: Pairs, groups: int, dims: Dims
 ) -> Value:  # fmt: skip
-    """Each input element adds the flipped kernel to the output; borders that JAX does not pad are cut off.
-
-    The operands are the input, the kernel and, if there is one, the bias, which is all that far borders have.
-    """
+    """Each input element adds the flipped kernel to the output; borders that JAX does not pad are cut off."""
     full = [(size - 1) * dilation for size, dilation in zip(sizes, window.rhs_dilation, strict=True)]
     cuts = [(overlap - low, overlap - high) for overlap, (low, high) in zip(full, padding, strict=True)]
     missing = [(max(0, -low), max(0, -high)) for low, high in cuts]
     steps = map(max, window.lhs_dilation, window.rhs_dilation)
     extra = [high if high < step else 0 for (_, high), step in zip(missing, steps, strict=True)]
     rest = [(low, high - more) for (low, high), more in zip(missing, extra, strict=True)]
-    is_far = any(map(any, rest))
-    x, flipped, *bias = operands
     batch, channels, *space = dims
     inner = tuple(d - low - high for d, (low, high) in zip(space, rest, strict=True))
     result = ctx.op.ConvTranspose(
-        x, flipped, *([] if is_far else bias), dims=(batch, channels, *inner), group=_unless_one(groups),
+        x, flipped, dims=(batch, channels, *inner), group=_unless_one(groups),
         strides=_unless_ones(window.lhs_dilation), dilations=_unless_ones(window.rhs_dilation),
         pads=_unless_zeros([(max(0, low), max(0, high)) for low, high in cuts]),
         output_padding=extra if any(extra) else None,
     )  # fmt: skip
-    if not is_far:
+    if not any(map(any, rest)):
         return result
     low, high = zip(*rest, strict=True)
-    result = ctx.op.Pad(result, ctx.ints([0, 0, *low, 0, 0, *high]), dims=dims)
-    return ctx.op.Add(result, ctx.unsqueeze(bias[0], range(1, len(space) + 1))) if bias else result
+    return ctx.op.Pad(result, ctx.ints([0, 0, *low, 0, 0, *high]), dims=dims)
 
 
-def _flipped_kernel(ctx: Context, kernel: Kernel, groups: int) -> Value:
+def _flipped_kernel(ctx: Context, kernel: _Kernel, groups: int) -> Value:
     """[groups·out, in, …] → [groups·in, out, …] with the spatial axes reversed."""
     features, inputs, *space = ctx.known_dims(kernel.value)
     value = kernel.turned(ctx, reverse=True)
