@@ -24,7 +24,7 @@ rules = Rules()
 
 def is_mask(value: object) -> TypeIs[jax.Array]:
     """Whether an index is an array of booleans that only a run of the model knows."""
-    return is_from_data(value) and value.ndim > 0 and value.dtype == np.bool_
+    return is_from_data(value) and value.dtype == np.bool_
 
 
 def mask_size(mask: jax.Array, operation: str) -> Dim:

@@ -39,6 +39,7 @@ def take(arr: jax.Array, idx: Entry, **options: object) -> Replacement | None:
         return Replacement(rewriting_take(_in_steps(arr, stepped), others, **options))
     if not _has_sizes_from_data(entries):
         return None
+    arr, entries, _ = _with_axes_of_flags(arr, entries)
     x, rest = _sliced(arr, entries)
     x = _strided(x, entries)
     found = _only_mask(rest)
@@ -58,17 +59,17 @@ def update(
         return Replacement(scatter_update(x, tuple(map(_as_array, entries)), y, scatter_op, *args, **options))
     if not _has_sizes_from_data(entries):
         return None
-    x = jnp.asarray(x)
+    x, entries, added = _with_axes_of_flags(jnp.asarray(x), entries)
     if any(_is_computed(entry) and _has_step(entry) for entry in entries):
         raise ConversionError("Update x[a:b] first where a and b are computed, then every so many rows of it.")
     part, rest = _sliced(x, entries)
     chosen = _chosen(part, rest, y, scatter_op)
     if chosen is not None and part is x:
-        return Replacement(chosen)
+        return Replacement(jnp.squeeze(chosen, added))
     updated = scatter_update(part, tuple(_without_masks(rest, part.shape)), y, scatter_op, *args, **options)
     starts = [bounds.start for bounds in _bounds(x, entries)]
     whole = updated if part is x else jax.lax.dynamic_update_slice(x, updated, starts)
-    return Replacement(whole)
+    return Replacement(jnp.squeeze(whole, added))
 
 
 #: What an update makes of an element and a number, where one number is for all elements that a mask selects.
@@ -222,6 +223,18 @@ def _position(bound: object, length: jax.Array) -> jax.Array:
 
 
 # -- masks -----------------------------------------------------------------------------------
+
+
+def _with_axes_of_flags(
+    x: jax.Array, entries: tuple[Entry, ...]
+) -> tuple[jax.Array, tuple[Entry, ...], tuple[int, ...]]:
+    """`x` with an axis of one element for each mask that is one boolean, the entries for it, and these axes."""
+    places = [axis for entry, axis in _with_axes(entries, x.ndim) if is_mask(entry) and not entry.ndim]
+    if not places:
+        return x, entries, ()
+    added = tuple(axis + i for i, axis in enumerate(places))
+    masks = tuple(entry.reshape(1) if is_mask(entry) and not entry.ndim else entry for entry in entries)
+    return jnp.expand_dims(x, added), masks, added
 
 
 def _only_mask(entries: Sequence[Entry]) -> tuple[jax.Array, int] | None:

@@ -30,5 +30,9 @@ cases = [
     Case("got_of_what_may_be_empty", lambda x: (x[1:].at[::-1].get(), x.at[x.shape[0]].get(mode="fill", fill_value=3.0)), [("B", 4)],
          covers=("jax.numpy.indexing",)),
     Case("got_between", lambda x, n: (x.at[:n].get(), x.at[n:, 1].get(mode="clip")), [("B", 4), _N], covers=("jax.numpy.indexing",)),
+    Case("one_boolean", lambda x: (x[x.sum() > 0], x[..., x.sum() > 0], x[x.sum() > 0, 1], x[:1, x.sum() > 0, 0]),
+         [("B", 4)], covers=("jax.numpy.indexing", "jax.numpy.compress")),
+    Case("set_by_one_boolean", lambda x: (x.at[x.sum() > 0].set(7.0), x.at[x.sum() > 0, 1].add(x[0, 0]), x.at[:, x.sum() > 0, 1].set(2.0)),
+         [("B", 4)], covers=("jax.numpy.indexed_update",)),
     Case("parts", lambda x: jnp.concatenate([x[x > 0], x[x <= 0]]), [("B",)], covers=("jax.numpy.indexing",)),
 ]  # fmt: skip
