@@ -195,20 +195,11 @@ def test_a_rolling_cache_forgets_and_is_run_anew_after_a_rewind():
 # -- what is declared --------------------------------------------------------------------------
 
 
-def flat_capacity():
-    """A decoder whose caches of 32 places are written at points, which does not show the axis of the places."""
+@pytest.mark.parametrize("states", [{}, {"caches": StateKind(Kind.CACHE, axis=1)}], ids=["found", "declared"])
+def test_caches_are_written_each_row_at_its_own_places(states):
     caches = [(("B", 32, d.HEADS, d.SIZE), "float32")] * (2 * d.LAYERS)
-    return to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, caches], states={2: 1})
-
-
-def test_caches_whose_axis_does_not_show_are_refused():
-    with pytest.raises(OptionError, match=r"Declare it: states=\{'caches.0'"):
-        Generator(flat_capacity().session(sizes={"B": 1}, threads=1))
-
-
-def test_caches_whose_axis_is_declared_are_written_each_row_at_its_own_places():
-    kinds = {"caches": StateKind(Kind.CACHE, axis=1)}
-    generator = Generator(flat_capacity().session(sizes={"B": 1}, threads=1), states=kinds)
+    program = to_onnx(d.capacity(PARAMS), [TOKENS, TOKENS, caches], states={2: 1})
+    generator = Generator(program.session(sizes={"B": 1}, threads=1), states=states)
     assert generator.decoder.traits.batching is Batching.OWN_POSITIONS
     assert generator.generate(PROMPTS, max_new_tokens=COUNT).ids == all_wanted()
 
