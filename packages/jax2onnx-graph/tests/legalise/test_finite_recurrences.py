@@ -8,7 +8,9 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from jax2onnx_graph.legalise.empty_operands import EmptyOperandsPass
 from jax2onnx_graph.legalise.finite_recurrences import FiniteRecurrencesPass
+from jax2onnx_graph.metadata import note_sizes
 from jax2onnx_graph.passes import make_names_unique
 from jax2onnx_graph.weights.absent import absent_weight
 from jax2onnx_testing.pass_fixtures import LimitedTarget
@@ -77,6 +79,24 @@ def test_special_values_anywhere_give_what_the_formula_gives(op_type, options, d
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
         others += sum(np.isnan(want).sum() for want in wanted)
     assert others, "special values have to reach results"
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("op_type", "options"), [("LSTM", ""), ("GRU", ""), ("RNN", ', activations = ["Relu"]')])
+def test_no_steps_give_first_states_that_are_not_finite(op_type, options, direction):
+    if direction == "bidirectional":
+        options = options.replace('["Relu"]', '["Relu", "Relu"]')
+    model = _model(op_type, direction, options)
+    note_sizes(model, {"T": False})
+    operands = _operands(model) | {"x": np.zeros((0, BATCH, INPUTS), np.float32)}
+    operands["h0"][0, 1] = np.nan
+    for one in (FiniteRecurrencesPass(TARGET), EmptyOperandsPass(LimitedTarget(lost={(op_type, "empty")}))):
+        model = one(model).model
+    make_names_unique(model)
+    y, *last = _run(model, operands)
+    assert y.shape == (0, 2 if direction == "bidirectional" else 1, BATCH, UNITS)
+    for got, name in zip(last, ["h0", "c0"], strict=False):
+        np.testing.assert_array_equal(got, operands[name])
 
 
 def test_an_rnn_of_relu_is_one_of_its_formula():

@@ -44,7 +44,8 @@ class FiniteRecurrencesPass(GraphPass):
        kernels are not accurate enough for larger ones. (A sum of squares is NaN where a number is, and infinite where one is.)
     2. Operands that are known are looked at during the export; where all are finite the operator stays. Weights that are not there yet are
        taken to be finite. Known ones that are not are so for every target: kernels leave out their products with a first state of zeros.
-    3. Operators with lengths of sequences, peepholes, thresholds or the batch first, and those of other activations than
+    3. The operator is for sequences without steps, too, where there may be such: a Scan takes none.
+    4. Operators with lengths of sequences, peepholes, thresholds or the batch first, and those of other activations than
        Sigmoid, Tanh and Relu, stay.
     """
 
@@ -54,6 +55,7 @@ class FiniteRecurrencesPass(GraphPass):
             if node.op_type in _GATES and not node.domain and self._loses_nan(node) and _is_plain(node):
                 is_finite = _is_finite(editor.before(node), node)
                 if is_finite is not None:
+                    is_finite = _or_without_steps(editor, node, is_finite)
                     put_if(editor, node, is_finite, partial(_results, node=node), runs_where=True, mended=_GUARDED)
 
     def _loses_nan(self, node: ir.Node) -> bool:
@@ -102,6 +104,14 @@ def _is_finite(b: InsertionPoint, node: ir.Node) -> ir.Value | None:
     told = [_are_below(b, [operand(node, index) for index in indices], limit) for indices, limit in groups]
     conditions = [condition for condition in told if condition is not None]
     return reduce(b.op.And, conditions) if conditions else None
+
+
+def _or_without_steps(editor: GraphEditor, node: ir.Node, condition: ir.Value) -> ir.Value:
+    """The condition, or whether there are no steps, if that may be."""
+    b, x, dims = editor.before(node), node.inputs[0], dims_of(node.outputs[0])
+    if dims is not None and not editor.may_be_zero(dims[0]):
+        return condition
+    return b.op.Or(condition, b.op.Equal(b.op.Size(x, dims=()), b.constant(0, np.int64)))
 
 
 def _are_below(b: InsertionPoint, values: Sequence[ir.Value | None], limit: float) -> ir.Value | None:
