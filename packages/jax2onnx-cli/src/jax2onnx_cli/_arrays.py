@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -53,16 +55,21 @@ def _number(text: str, content: str, dtype: ir.DataType | None) -> Array | None:
     """The number that the content of a text is, of the dtype of the input; None where it is none."""
     from jax2onnx_graph.arrays import number_array
 
-    try:
-        number = json.loads(content)
-    except ValueError:
-        return None
+    number = _literal(content)
     if dtype is None or not isinstance(number, (bool, int, float)):
         return None
     try:
         return number_array(number, dtype.numpy())
     except ValueError as error:
         raise BadInput(f"--input {text}: {error}") from error
+
+
+def _literal(content: str) -> object:
+    """A number as JSON or Python writes it, `true`, `True`, `nan` and `-inf` among them; None or something else for other texts."""
+    for read in (json.loads, float, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError):
+            return read(content)
+    return None
 
 
 def _typed(array: Array, dtype: ir.DataType | None) -> Array:

@@ -179,6 +179,18 @@ def test_outputs_as_json(dtype, numbers, values):
     assert json.loads(json.dumps(as_json(array), allow_nan=False))["values"] == values
 
 
+@pytest.mark.parametrize(
+    ("dtype", "text", "values"),
+    [
+        ("float", "0.5", 0.5), ("float", "nan", "nan"), ("float", "NaN", "nan"), ("float", "-inf", "-inf"),
+        ("bool", "true", True), ("bool", "False", False), ("int64", "-3", -3),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_as_in_json_or_python(jax2onnx, directory, dtype, text, values):
+    onnx.save(onnx.parser.parse_model(FOREIGN + f"g ({dtype} x) => ({dtype} y) {{ y = Identity(x) }}"), "same.onnx")
+    assert jax2onnx("run", "same.onnx", "-i", f"x={text}", "--json").data["outputs"]["y"]["values"] == values
+
+
 def test_strings(jax2onnx, directory):
     onnx.save(onnx.parser.parse_model(FOREIGN + "g (string[N] x) => (string[N] y) { y = Identity(x) }"), "strings.onnx")
     np.save("x.npy", np.array(["a", "bc"]))
