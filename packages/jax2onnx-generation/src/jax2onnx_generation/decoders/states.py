@@ -21,7 +21,7 @@ from jax2onnx_generation.decoders.declaration import declared_states
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.signature import DecoderSignature
 
-__all__ = ["StateUse", "declared_kinds", "is_size", "state_uses"]
+__all__ = ["StateUse", "declared_kinds", "is_size", "known_kinds", "state_uses"]
 
 # Operators that hand elements on in their order, in another shape or type, or repeated.
 _SAME_ORDER = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -67,13 +67,36 @@ def state_uses(
     Raises:
       OptionError: a state is none of these, or a declaration fits none.
     """
+    found = _uses(model, signature, declared or {})
     inputs = {value.name: value for value in model.graph.inputs}
+    if hidden := next((inputs[name] for name, use in found.items() if use is None), None):
+        raise OptionError(
+            f"It does not show how a run changes the state {hidden.name}: {type_text(hidden)}, in which it keeps a part of what is there. "
+            f"Declare it: states={{{hidden.name!r}: StateKind(Kind.CACHE, axis=…)}} with the axis of the places, or Kind.OTHER where it "
+            "changes as a whole; Generator(session, states=…), or decoder_metadata(states=…) for the model. A symbol for the number of "
+            "places, such as ('B', 'C', 8, 64), shows it, too."
+        )
+    return [use for use in found.values() if use is not None]
+
+
+def known_kinds(model: ir.Model, signature: DecoderSignature) -> dict[str, StateKind]:
+    """The kinds of the states of a decoder that its metadata declare, and of the caches among the others that the graph shows."""
+    inputs = {value.name: value for value in model.graph.inputs}
+    declared = declared_kinds(declared_states(model), [inputs[pair.input] for pair in signature.states])
+    found = _uses(model, signature, {})
+    caches = {name: use.kind for name, use in found.items() if use is not None and use.kind.kind is Kind.CACHE}
+    return caches | declared
+
+
+def _uses(
+    model: ir.Model, signature: DecoderSignature, declared: Mapping[str, StateKind]
+) -> dict[str, StateUse | None]:
+    """The use of each state by its name; None where it does not show."""
+    inputs = {str(value.name): value for value in model.graph.inputs}
     outputs = {value.name: value for value in model.graph.outputs}
     tokens = inputs[signature.tokens]
-    kinds = declared_kinds(
-        {**declared_states(model), **(declared or {})}, [inputs[pair.input] for pair in signature.states]
-    )
-    return [_use(model, pair, inputs[pair.input], outputs[pair.output], tokens, kinds.get(pair.input)) for pair in signature.states]  # fmt: skip
+    kinds = declared_kinds({**declared_states(model), **declared}, [inputs[pair.input] for pair in signature.states])
+    return {pair.input: _use(model, pair, inputs[pair.input], outputs[pair.output], tokens, kinds.get(pair.input)) for pair in signature.states}  # fmt: skip
 
 
 def declared_kinds(declared: Mapping[str, StateKind], states: Sequence[ir.Value]) -> dict[str, StateKind]:
@@ -102,7 +125,7 @@ def declared_kinds(declared: Mapping[str, StateKind], states: Sequence[ir.Value]
 
 def _use(
     model: ir.Model, pair: StatePair, before: ir.Value, after: ir.Value, tokens: ir.Value, declared: StateKind | None
-) -> StateUse:
+) -> StateUse | None:
     if pair.grows is not None:
         return StateUse(pair, StateKind(Kind.GROWS, pair.grows))
     if declared is None and _is_counter(before, after, tokens):
@@ -116,8 +139,8 @@ def _use(
     kind = declared or _kind(
         before, tokens, writes, is_changed=is_changed, moves=not any(n.op_type == "Where" for n in _users(held))
     )
-    if kind.kind is not Kind.CACHE:
-        return StateUse(pair, kind)
+    if kind is None or kind.kind is not Kind.CACHE:
+        return None if kind is None else StateUse(pair, kind)
     size, batch = (dims_of(before) or ())[kind.axis], _label(tokens, 0)
     paths = [_Path.to(node.inputs[_WRITING[node.op_type]]) for node in writes]
     places = frozenset[str]().union(*(path.inputs for path in paths)) if paths else None
@@ -160,8 +183,10 @@ def _is_moved(value: ir.Value | None) -> bool:
     return _is_moved(node.inputs[0])
 
 
-def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_changed: bool, moves: bool) -> StateKind:
-    """The kind of a state of a fixed size.
+def _kind(
+    before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_changed: bool, moves: bool
+) -> StateKind | None:
+    """The kind of a state of a fixed size; None where it does not show.
 
     Args:
       before: its input.
@@ -179,12 +204,7 @@ def _kind(before: ir.Value, tokens: ir.Value, writes: Sequence[ir.Node], *, is_c
     axes = {_written_axis(node, before, batch) for node in writes}
     if len(axes) == 1 and None not in axes:
         return StateKind(Kind.CACHE, next(axis for axis in axes if axis is not None))
-    raise OptionError(
-        f"It does not show how a run changes the state {before.name}: {type_text(before)}, in which it keeps a part of what is there. "
-        f"Declare it: states={{{before.name!r}: StateKind(Kind.CACHE, axis=…)}} with the axis of the places, or Kind.OTHER where it "
-        "changes as a whole; Generator(session, states=…), or decoder_metadata(states=…) for the model. A symbol for the number of "
-        "places, such as ('B', 'C', 8, 64), shows it, too."
-    )
+    return None
 
 
 def _held(model: ir.Model, start: ir.Value) -> dict[ir.Value, None]:
