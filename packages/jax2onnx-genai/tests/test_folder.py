@@ -197,6 +197,15 @@ def test_caches_of_all_layers_in_one_array(by_loop, is_written, folder):
     assert GenaiStandIn(folder).texts(PROMPTS, 20) == [reference(prompt, 20) for prompt in PROMPTS]
 
 
+@pytest.mark.parametrize("axes", [(0, 1, 2, 3, 4), (1, 0, 2, 3, 4), (2, 0, 1, 3, 4), (1, 2, 0, 3, 4), (2, 1, 0, 3, 4)])
+@pytest.mark.parametrize(("batch", "capacity"), [(1, 32), (1, "C"), (2, 32), ("B", 32)])
+def test_the_axis_of_the_layers_is_that_of_neither_batch_nor_places(axes, batch, capacity, folder):
+    program = written_decoders.stacked(by_loop=False, is_written=True, axes=axes, batch=batch, capacity=capacity)
+    write(program, folder, eos=END, pad=PAD, context_length=32)
+    prompts = [[5, 7, 11], [9, 8, 1]][: 1 if batch == 1 else 2]
+    assert GenaiStandIn(folder).texts(prompts, 12) == [reference(prompt, 12) for prompt in prompts]
+
+
 def test_a_program_in_fewer_bits_can_be_written_too(folder):
     write(written_decoders.grown().quantize("float16"), folder, **TOKENS)
     assert GenaiStandIn(folder).texts(PROMPTS, 8) == [reference(prompt, 8) for prompt in PROMPTS]

@@ -222,15 +222,27 @@ def _by_loop(
 
 
 @functools.cache
-def stacked(*, by_loop: bool, is_written: bool) -> Any:
+def stacked(
+    *,
+    by_loop: bool,
+    is_written: bool,
+    axes: Sequence[int] = range(5),
+    batch: int | str = "B",
+    capacity: int | str = "C",
+) -> Any:
     """Caches of all layers in one array: [L, B, S, K, H] that grow, or [L, B, C, K, H] that are written at a place.
 
     Args:
       by_loop: whether a `lax.scan` goes through the layers, or they take and give entries of the array.
       is_written: whether the caches have a capacity.
+      axes: the axes of the arrays by those of these shapes.
+      batch: the number of texts.
+      capacity: the number of places of caches that are written.
     """
 
-    def step(tokens, positions, mask, cache, place):
+    def step(tokens, positions, mask, given, place):
+        cache = {name: x.transpose(axes) for name, x in given.items()}
+
         def extend(old, x):
             if is_written:
                 return jax.lax.dynamic_update_slice(old, x, (0, place, 0, 0))
@@ -242,12 +254,15 @@ def stacked(*, by_loop: bool, is_written: bool) -> Any:
             layers = [{name: x[i] for name, x in cache.items()} for i in range(LAYERS)]
             logits, kept = decoded(tokens, positions, mask, layers, extend)
             new = {name: jnp.stack([layer[name] for layer in kept]) for name in cache}
-        return {"logits": logits, "cache": new, "place": place + tokens.shape[1]}
+        turned = {name: x.transpose(np.argsort(axes)) for name, x in new.items()}
+        return {"logits": logits, "cache": turned, "place": place + tokens.shape[1]}
 
-    length, keys, constraint = ("C", "C", "C >= T") if is_written else ("S", "S + T", "S >= 0")
-    kept, tokens = (LAYERS, "B", length, KEY_HEADS, FEATURES), (("B", "T"), "int32")
-    inputs = [tokens, tokens, (("B", 1, "T", keys), "bool"), {"key": kept, "value": kept}, ((), "int32")]
-    return to_onnx(step, inputs, constraints=[constraint], states={"cache": "cache", "place": "place"})
+    length, keys = (capacity, capacity) if is_written else ("S", "S + T")
+    whole, tokens = (LAYERS, batch, length, KEY_HEADS, FEATURES), ((batch, "T"), "int32")
+    kept = tuple(whole[i] for i in np.argsort(axes))
+    inputs = [tokens, tokens, ((batch, 1, "T", keys), "bool"), {"key": kept, "value": kept}, ((), "int32")]
+    constraints = [f"{length} >= T" if is_written else "S >= 0"]
+    return to_onnx(step, inputs, constraints=constraints, states={"given": "cache", "place": "place"})
 
 
 # -- the stand-in for onnxruntime-genai -----------------------------------------------------------------

@@ -39,7 +39,7 @@ def folder_decoder(
       is_half: whether it is to be in half precision, to which ONNX Runtime's own operator for attention is not converted.
       found: what it takes from an encoder.
     """
-    model = with_separate_caches(program.model, program.target)
+    model = with_separate_caches(program.model, program.target, decoder_signature(program.model, roles))
     if found is not None:
         turned_inputs(model, found)
     fuse = None if is_half else functools.partial(group_queries, program.target)
