@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cProfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from jax2onnx_core import to_onnx
+from jax2onnx_graph.facts.values import dims_of
 from jax2onnx_testing.reference import Reference
 
 from examples.models import BiLstm, Gpt, HandWrittenGpt, ResNet, UNet, ViT, as_trained
@@ -133,6 +134,41 @@ def test_formulas_become_operators(precision: str) -> None:
     if precision == "f32":
         found = operators(program)
         assert (found["LayerNormalization"], found["Attention"], found["Gelu"], found["Transpose"]) == (2, 1, 1, 0)
+
+
+def exported_step(decoders: Any, writing: str, new: int) -> tuple[Counter[str], Sequence[tuple[object, ...]]]:
+    """The operators of a step of so many tokens, and the dims of the queries and keys of its first attention; its results are JAX's."""
+    decoder = decoders.DECODERS["qwen"][writing]
+    arguments = decoder.arguments(new, 7, 12)
+    program = to_onnx(decoder.step, [(x.shape, x.dtype) for x in arguments])
+    [expected] = Reference(decoder.step).of_calls([(arguments, {})])
+    for computed, wanted in zip(program(*arguments), expected, strict=True):
+        np.testing.assert_allclose(computed, wanted, rtol=1e-4, atol=2e-5 * np.abs(wanted).max())
+    attention = next(node for node in program.model.graph if node.op_type == "Attention")
+    return operators(program), [dims_of(value) or () for value in attention.inputs[:2]]
+
+
+@pytest.mark.parametrize(
+    ("writing", "queries"),
+    [
+        ("einsum of grouped heads", (1, 4, 2 * 16)),
+        ("repeated keys", (1, 4, 2 * 16)),
+        ("dot_product_attention", (1, 4, 2 * 16)),
+        ("dot_product_attention, caches of heads first", (1, 2, 4, 16)),
+    ],
+)
+def test_four_heads_that_share_keys_are_four_queries_of_a_step(
+    small_decoders: Any, writing: str, queries: tuple[int, ...]
+) -> None:
+    _, found = exported_step(small_decoders, writing, 1)
+    assert found[0] == queries
+
+
+@pytest.mark.parametrize(("new", "transposes"), [(1, 0), (3, 7)])
+def test_caches_of_heads_first_are_not_transposed(small_decoders: Any, new: int, transposes: int) -> None:
+    found, (_, keys) = exported_step(small_decoders, "dot_product_attention, caches of heads first", new)
+    assert keys == (1, 2, 12, 16)
+    assert found["Transpose"] == transposes  # new queries, keys and values of two layers, the result of the first
 
 
 def test_a_stack_converts_in_linear_time_beside_jax() -> None:

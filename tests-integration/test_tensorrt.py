@@ -18,7 +18,6 @@ from jax2onnx_graph.errors import Jax2OnnxError
 from jax2onnx_runtime.comparison import compare
 from jax2onnx_tensorrt import engine_profiles
 
-from examples import jax_decoders
 from examples.cached_models import ControlTransformer, causal_mask
 from examples.ten_models import MODELS, Model
 
@@ -110,20 +109,6 @@ def test_a_model_that_tensorrt_lacks_operators_for_is_refused(name: str) -> None
 # -- decoders ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def decoders() -> Iterator[Any]:
-    """The decoders of `examples/jax_decoders.py`, with fewer and narrower layers."""
-    module = jax_decoders
-    small = {"LAYERS": 2, "WIDTH": 64, "HIDDEN": 96, "WORDS": 80, "STATES": 4, "HEADS": 4, "KEY_HEADS": 2, "FEATURES": 16,
-             "GEMMA_HEADS": 2, "GEMMA_FEATURES": 16, "WINDOW": 5, "INNER": 128, "STATE": 4, "RANK": 4}  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        for name, size in small.items():
-            patch.setattr(module, name, size)
-        module.weights.cache_clear()
-        yield module
-    module.weights.cache_clear()
-
-
 WRITINGS = [
     ("qwen", "einsum of grouped heads"),
     ("qwen", "repeated keys"),
@@ -135,8 +120,8 @@ WRITINGS = [
 
 
 @pytest.mark.parametrize(("kind", "writing"), WRITINGS)
-def test_a_step_of_a_decoder(decoders: Any, kind: str, writing: str) -> None:
-    decoder = decoders.DECODERS[kind][writing]
+def test_a_step_of_a_decoder(small_decoders: Any, kind: str, writing: str) -> None:
+    decoder = small_decoders.DECODERS[kind][writing]
     arguments = decoder.arguments(1, 7, 12)
     specs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arguments]
     program = to_onnx(decoder.step, specs, target="tensorrt")
@@ -145,9 +130,9 @@ def test_a_step_of_a_decoder(decoders: Any, kind: str, writing: str) -> None:
     assert_equal_to_jax(program, Model(decoder.step, specs, arguments))
 
 
-def test_long_caches_have_no_branch_on_what_is_in_them(decoders: Any) -> None:
+def test_long_caches_have_no_branch_on_what_is_in_them(small_decoders: Any) -> None:
     """ONNX Runtime's target reads those that are mostly empty up to the last entry, by a branch."""
-    decoder = decoders.DECODERS["qwen"]["dot_product_attention"]
+    decoder = small_decoders.DECODERS["qwen"]["dot_product_attention"]
     arguments = decoder.arguments(1, 7, 2048)
     programs = {target: to_onnx(decoder.step, list(arguments), target=target) for target in ("onnxruntime", "tensorrt")}
     assert {name: "If" in operators(program) for name, program in programs.items()} == {
