@@ -46,9 +46,9 @@ class SmallProbabilitiesPass(NodePass[ir.Value]):
         return x if node.outputs[0].dtype in _INEXACT and _counts(node.outputs, x) else None
 
     def rewrite(self, node: ir.Node, match: ir.Value, editor: GraphEditor) -> None:
-        op = editor.before(node).op
-        power = op.Exp(op.Neg(match))
-        editor.put(node, "Reciprocal", [op.Add(power, editor.before(node).constant(1, like=power))])
+        builder = editor.before(node)
+        power = builder.op.Exp(builder.op.Neg(match))
+        editor.put(node, "Reciprocal", [builder.op.Add(power, builder.constant(1, like=power))])
 
 
 def _counts(values: Iterable[ir.Value], x: ir.Value | None) -> bool:
