@@ -15,9 +15,10 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 STACKED = """
 <ir_version: 10, opset_import: ["": 18]>
-main (float[B,2,8] x, float[2,B,16,2,8] cache) => (float[B,2,8] y, float[2,B,16,2,8] new_cache) {
+main (int64[B,T] x, float[2,B,16,2,8] cache) => (float[B,T,8] y, float[2,B,16,2,8] new_cache) {
   new_cache = Neg(cache)
-  y = Abs(x)
+  d = Constant<value = int64 {8}>() p = Constant<value = float[2] {0, 1}>()
+  y = OneHot(x, d, p)
 }
 """
 
@@ -37,7 +38,7 @@ def test_what_is_declared_of_the_cache_of_all_layers_holds_for_that_of_each(dims
     model = ShapeInferencePass()(ir.from_onnx_text(STACKED.replace("2,B,16,2,8", dims))).model
     write_states(model, [StatePair("cache", "new_cache")])
     decoder_metadata(states={"cache": StateKind(Kind.CACHE, axis, rolls=True)}).write(model)
-    made = with_separate_caches(model, standard_target)
+    made = with_separate_caches(model, standard_target, decoder_signature(model))
     parts = [pair.input for pair in read_states(made)]
     assert parts == (
         ["cache.0", "cache.1"] if dims.count(",") == 4 else [f"cache.{i}.{j}" for i in range(2) for j in range(2)]
@@ -87,13 +88,14 @@ def test_neither_places_nor_batch_are_taken_for_the_layers(dims, places, batch, 
 
 BY_ENTRIES = """
 <ir_version: 10, opset_import: ["": 18]>
-main (float[B,2,8] x, float[1,16,2,2,8] cache) => (float[B,2,8] y, float[1,16,2,2,8] new_cache) {
+main (int64[B,T] x, float[1,16,2,2,8] cache) => (float[B,T,8] y, float[1,16,2,2,8] new_cache) {
   i = Constant<value = int64 {0}>() j = Constant<value = int64 {1}>() two = Constant<value = int64[1] {2}>()
   a = Gather<axis = 2>(cache, i) b = Gather<axis = 2>(cache, j)
   c = Neg(a) d = Neg(b)
   e = Unsqueeze(c, two) f = Unsqueeze(d, two)
   new_cache = Concat<axis = 2>(e, f)
-  y = Abs(x)
+  n = Constant<value = int64 {8}>() p = Constant<value = float[2] {0, 1}>()
+  y = OneHot(x, n, p)
 }
 """
 
@@ -102,19 +104,19 @@ def test_what_is_declared_holds_for_the_entries_along_an_inner_axis():
     model = ShapeInferencePass()(ir.from_onnx_text(BY_ENTRIES)).model
     write_states(model, [StatePair("cache", "new_cache")])
     decoder_metadata(states={"cache": StateKind(Kind.CACHE, 1)}).write(model)
-    made = with_separate_caches(model, standard_target)
+    made = with_separate_caches(model, standard_target, decoder_signature(model))
     assert declared_states(made) == dict.fromkeys(("cache.0", "cache.1"), StateKind(Kind.CACHE, 1))
 
 
 def test_the_cache_of_a_layer_has_no_name_of_another_value():
     text = (
-        STACKED.replace("y = Abs(x)", "h = Abs(x) y = Identity(h)")
+        STACKED.replace("y = OneHot(x, d, p)", "h = OneHot(x, d, p) y = Identity(h)")
         .replace("h ", '"cache.1" ')
         .replace("(h)", '("cache.1")')
     )
     model = ShapeInferencePass()(ir.from_onnx_text(text)).model
     write_states(model, [StatePair("cache", "new_cache")])
-    made = with_separate_caches(model, standard_target)
+    made = with_separate_caches(model, standard_target, decoder_signature(model))
     names = [value.name for value in all_values(made)]
     assert len(names) == len(set(names))
     assert [pair.input for pair in read_states(made)] == ["cache.0", "cache.1_1"]

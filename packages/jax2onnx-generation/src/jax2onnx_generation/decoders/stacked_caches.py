@@ -15,10 +15,10 @@ from jax2onnx_graph.targets import Target
 from jax2onnx_graph.traversal import all_values
 from jax2onnx_runtime.unstacking import Stack, unstacked
 
-from jax2onnx_generation.decoders.declaration import declared_roles, declared_states, decoder_metadata
+from jax2onnx_generation.decoders.declaration import declared_roles, decoder_metadata
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.signature import DecoderSignature
-from jax2onnx_generation.decoders.states import declared_kinds, known_kinds
+from jax2onnx_generation.decoders.states import known_kinds
 
 __all__ = ["with_separate_caches"]
 
@@ -26,7 +26,7 @@ __all__ = ["with_separate_caches"]
 _AXES = 4
 
 
-def with_separate_caches(model: ir.Model, target: Target, signature: DecoderSignature | None = None) -> ir.Model:
+def with_separate_caches(model: ir.Model, target: Target, signature: DecoderSignature) -> ir.Model:
     """A copy of a model with states [L, B, …] of caches as L states [B, …], and [L, 2, B, …] as 2 L of them.
 
     The axis of the layers is the one along which the model takes and stacks single entries, and otherwise the first whose size is a
@@ -38,8 +38,8 @@ def with_separate_caches(model: ir.Model, target: Target, signature: DecoderSign
       target: what the model was made for.
       signature: its inputs and outputs, which show the batch and the places where their sizes are numbers.
     """
-    kinds = _kinds(model, signature)
-    tokens = next((v for v in model.graph.inputs if signature is not None and v.name == signature.tokens), None)
+    kinds = known_kinds(model, signature)
+    tokens = next(value for value in model.graph.inputs if value.name == signature.tokens)
     batch = (dims_of(tokens) or (None,))[0]
     found = unstacked(model)
     copy = model.clone() if found is None else found.model
@@ -56,14 +56,6 @@ def with_separate_caches(model: ir.Model, target: Target, signature: DecoderSign
         decoder_metadata(roles=declared_roles(model), states=declared).write(copy)
     editor.finish()
     return copy
-
-
-def _kinds(model: ir.Model, signature: DecoderSignature | None) -> dict[str, StateKind]:
-    """The kinds of the states that are declared, or that the graph shows."""
-    if signature is not None:
-        return known_kinds(model, signature)
-    states = {pair.input for pair in read_states(model)}
-    return declared_kinds(declared_states(model), [value for value in model.graph.inputs if value.name in states])
 
 
 def _without(kind: StateKind, axis: int) -> StateKind:

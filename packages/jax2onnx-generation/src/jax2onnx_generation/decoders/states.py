@@ -21,7 +21,7 @@ from jax2onnx_generation.decoders.declaration import declared_states
 from jax2onnx_generation.decoders.kinds import Kind, StateKind
 from jax2onnx_generation.decoders.signature import DecoderSignature
 
-__all__ = ["StateUse", "declared_kinds", "is_size", "known_kinds", "state_uses"]
+__all__ = ["StateUse", "is_size", "known_kinds", "state_uses"]
 
 # Operators that hand elements on in their order, in another shape or type, or repeated.
 _SAME_ORDER = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -82,7 +82,7 @@ def state_uses(
 def known_kinds(model: ir.Model, signature: DecoderSignature) -> dict[str, StateKind]:
     """The kinds of the states of a decoder that its metadata declare, and of the caches among the others that the graph shows."""
     inputs = {value.name: value for value in model.graph.inputs}
-    declared = declared_kinds(declared_states(model), [inputs[pair.input] for pair in signature.states])
+    declared = _declared_kinds(declared_states(model), [inputs[pair.input] for pair in signature.states])
     found = _uses(model, signature, {})
     caches = {name: use.kind for name, use in found.items() if use is not None and use.kind.kind is Kind.CACHE}
     return caches | declared
@@ -95,11 +95,11 @@ def _uses(
     inputs = {str(value.name): value for value in model.graph.inputs}
     outputs = {value.name: value for value in model.graph.outputs}
     tokens = inputs[signature.tokens]
-    kinds = declared_kinds({**declared_states(model), **declared}, [inputs[pair.input] for pair in signature.states])
+    kinds = _declared_kinds({**declared_states(model), **declared}, [inputs[pair.input] for pair in signature.states])
     return {pair.input: _use(model, pair, inputs[pair.input], outputs[pair.output], tokens, kinds.get(pair.input)) for pair in signature.states}  # fmt: skip
 
 
-def declared_kinds(declared: Mapping[str, StateKind], states: Sequence[ir.Value]) -> dict[str, StateKind]:
+def _declared_kinds(declared: Mapping[str, StateKind], states: Sequence[ir.Value]) -> dict[str, StateKind]:
     """The declared kinds by the whole names of states.
 
     Args:
